@@ -109,6 +109,7 @@ int run(int argc, char** argv, Invocation& invocation) {
   add_study_command(app, invocation);
   add_config_command(app, invocation);
   add_devices_command(app, invocation);
+  add_models_command(app, invocation);
   add_version_command(app, invocation);
   add_completion_command(app, invocation);
 

@@ -1,17 +1,14 @@
 // What of a network's training speed is left when its images come from JPEG files: random resized
 // crops with flips, decoded by the CPU's threads, by nvJPEG, and by both. One JSON line per row:
-//   check      files that are looked through before nvJPEG gets them, per second, all threads
-//   nvjpeg     files that nvJPEG decodes, one to four batches and quarters of batches at a time
 //   loader     batches made and thrown away: fast, exact, and with nvJPEG
 //   resident   training steps over a batch that lies in the device's memory
 //   training   the same steps, each over the loader's next batch, and the ratio to `resident` just
-//              before; "auto" searches the share as a run does, and is timed afterwards
+//              before
 // The images are read again and again, so after the first time from the system's page cache.
 // usage: bench_end_to_end FOLDER-OF-CLASS-FOLDERS [--device cuda] [--model resnet18] [--side 224]
 //                         [--batch 256] [--precision bf16] [--workers 16] [--batches 200]
 //                         [--search SECONDS]
 #include "bench/joined_epochs.h"
-#include "bench/plain_files.h"
 #include "bench/switched_source.h"
 #include "core/backend/backend.h"
 #include "core/io/json.h"
@@ -72,7 +69,6 @@ struct Decoding {
   const char* name;
   bool fast = true;
   double share = 0;
-  bool search = false;
 };
 
 class Bench {
@@ -99,7 +95,6 @@ class Bench {
   }
 
   void run() {
-    if (decoder_) decode_alone();
     std::vector<Decoding> ways = {{.name = "fast"}, {.name = "exact", .fast = false}};
     if (decoder_) {
       ways.push_back({.name = "half nvjpeg", .share = 0.5});
@@ -110,14 +105,12 @@ class Bench {
     save_algorithms(device_);
     if (decoder_) {
       ways.insert(ways.end() - 1, {.name = "3/4 nvjpeg", .share = 0.75});
-      ways.push_back({.name = "auto", .search = true});
     }
     for (const Decoding& way : ways) train(way);
   }
 
  private:
   static constexpr int64_t warm_up = 30;
-  static constexpr int64_t search_batches = 300;
 
   JsonWriter row(const char* id, const char* decode) const {
     JsonWriter json;
@@ -138,7 +131,7 @@ class Bench {
         .seed = 1,
         .fast_decode = way.fast};
     const auto dataset = std::make_shared<ImageDataset>(files_, std::move(data));
-    const int64_t batches = options_.batches + 2 * warm_up + search_batches;
+    const int64_t batches = options_.batches + 2 * warm_up;
     LoaderOptions how{.batch_size = options_.batch,
                       .workers = options_.workers,
                       .prefetch = 4,
@@ -147,31 +140,7 @@ class Bench {
     how.jpeg_share = way.share;
     return make_loader(
         dataset, std::make_shared<bench::JoinedEpochs>(files_.size(), batches * options_.batch),
-        how,
-        {.device = device_,
-         .dtype = experiment_->arena->compute_dtype(),
-         .find_jpeg_share = way.search});
-  }
-
-  // The decoder by itself, on files that are in memory and known to be plain.
-  void decode_alone() {
-    const PlainFiles files(files_, *decoder_);
-    const PlainFiles::Checked checked = files.check(options_.workers);
-    JsonWriter json = row("check", "none");
-    json.field("images_per_s", checked.files_per_s).field("accepted", checked.accepted);
-    print(json);
-    for (const int64_t count : {options_.batch, options_.batch / 4}) {
-      for (const int at_a_time : {1, 2, 4}) nvjpeg(files, count, at_a_time);
-    }
-  }
-
-  void nvjpeg(const PlainFiles& files, int64_t count, int at_a_time) const {
-    const PlainFiles::Decoded decoded = files.decode(count, at_a_time);
-    JsonWriter json = row("nvjpeg", decoder_->description().c_str());
-    json.field("at_a_time", at_a_time).field("batch_files", decoded.files_per_batch);
-    json.field("images_per_s", decoded.files_per_s);
-    json.field("refused_batches", decoded.refused_batches);
-    print(json);
+        how, {.device = device_, .dtype = experiment_->arena->compute_dtype()});
   }
 
   void load(const Decoding& way) {
@@ -232,10 +201,7 @@ class Bench {
     source_->set(loader(way));
     source_->start_epoch(0, 0);
     const auto next = [&] { step(*source_->next()); };
-    for (int64_t i = 0; i < warm_up || (way.search && source_->jpeg_share() < 0); ++i) next();
-    if (way.search) {
-      for (int64_t i = 0; i < warm_up; ++i) next();  // those prepared before the choice
-    }
+    for (int64_t i = 0; i < warm_up; ++i) next();
     backend_of(device_).synchronize();
     const double waited = source_->stats().wait_seconds;
     const auto begin = Clock::now();

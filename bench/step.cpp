@@ -4,14 +4,11 @@
 // floor (layers/analysis/step_work.h) is that of ceilings measured in the same run, after the step.
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
 //                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
-//                   [--conv-norm-fusion never|faster|always]
 // Started as several ranks (bench/compare_pytorch.py --gpus 2, mpirun on a CPU), every rank takes
 // --batch examples and gradients are summed as in training; rank 0 prints, examples/s of all ranks,
 // and sum_share, the share of its own step that waits for those sums.
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
-// first proposals. --plans 1 prints the choices on stderr. --conv-norm-fusion: whether f16
-// convolutions do parts of the batch norms around them (docs/internals/kernels.md).
-#include "bench/sequential_floor.h"
+// first proposals. --plans 1 prints the choices on stderr.
 #include "core/backend/backend.h"
 #include "core/backend/training_step.h"
 #include "core/communicator/communicator.h"
@@ -44,7 +41,6 @@ struct Workload {
   const char* model;
   const char* frozen = nullptr;
   int64_t steps = 0;  // of sequences of `side` features; 0: no sequences
-  RecurrentKind recurrent = RecurrentKind::lstm;  // two layers of 512 over them
 };
 
 constexpr Workload workloads[] = {
@@ -67,12 +63,10 @@ constexpr Workload workloads[] = {
     {"convnext_tiny", 224, 1000, 128, "convnext_tiny"},
     {"vit_s_16", 224, 1000, 128, "vit_s_16"},
     {"vit_b_16", 224, 1000, 64, "vit_b_16"},
-    {"lstm", 256, 10, 64, "layers: [lstm: {units: 512, layers: 2}, dense: classes]", nullptr, 128,
-     RecurrentKind::lstm},
-    {"gru", 256, 10, 64, "layers: [gru: {units: 512, layers: 2}, dense: classes]", nullptr, 128,
-     RecurrentKind::gru},
+    {"lstm", 256, 10, 64, "layers: [lstm: {units: 512, layers: 2}, dense: classes]", nullptr, 128},
+    {"gru", 256, 10, 64, "layers: [gru: {units: 512, layers: 2}, dense: classes]", nullptr, 128},
     {"rnn", 256, 10, 64, "layers: [simple_rnn: {units: 512, layers: 2}, dense: classes]", nullptr,
-     128, RecurrentKind::rnn_tanh},
+     128},
 };
 
 class Options {
@@ -118,7 +112,6 @@ class Step {
     if (device.kind == DeviceKind::cuda) {
       CudaOptions cuda = cuda_options(device);
       cuda.search_seconds = static_cast<double>(options.number("--search", 120));
-      cuda.conv_norm_fusion = fusion_of(options.text("--conv-norm-fusion", "faster"));
       set_cuda_options(device, cuda);
     }
     for (int warm_up = 0; warm_up < 3; ++warm_up) enqueue();
@@ -159,14 +152,6 @@ class Step {
         {.input = input, .batch_axis = workload.steps > 0 ? 1 : 0, .classes = workload.classes});
     if (workload.frozen) model.net->freeze(std::vector<std::string>{workload.frozen});
     return model;
-  }
-
-  static ConvNormFusion fusion_of(const std::string& word) {
-    if (word == "never") return ConvNormFusion::never;
-    if (word == "always") return ConvNormFusion::always;
-    if (word == "faster") return ConvNormFusion::faster;
-    fail(ErrorKind::usage,
-         "bench_step: --conv-norm-fusion: expected never, faster or always, got '{}'", word);
   }
 
   static ArenaTypes types(const std::string& precision) {
@@ -212,22 +197,6 @@ double resident_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-// How far the step is from the least that its dependent steps allow, on a GPU.
-void write_sequential_floor(JsonWriter& json, const Workload& workload, const Step& step,
-                            double tflops, double milliseconds) {
-  if (workload.steps == 0 || step.device.kind != DeviceKind::cuda) return;
-  const bench::SequentialFloor floor = bench::sequential_floor(step.device,
-                                                               {.kind = workload.recurrent,
-                                                                .steps = workload.steps,
-                                                                .batch = step.batch,
-                                                                .features = workload.side,
-                                                                .hidden = 512,
-                                                                .layers = 2},
-                                                               tflops);
-  json.field("handover_us", floor.handover_us).field("sequential_floor_ms", floor.milliseconds);
-  json.field("over_sequential_floor", milliseconds / floor.milliseconds);
-}
-
 void measure(const Workload& workload, const Options& options,
              const std::shared_ptr<RankGroup>& all) {
   Step step(workload, options, all);
@@ -270,7 +239,6 @@ void measure(const Workload& workload, const Options& options,
   json.field("ceiling_tflops", ceilings.tflops).field("ceiling_gb_per_s", ceilings.gb_per_s);
   const double floor = work.floor_ms(ceilings);
   json.field("floor_ms", floor).field("over_floor", median / floor);
-  write_sequential_floor(json, workload, step, ceilings.tflops, median);
   json.end_object();
   std::puts(json.str().c_str());
 }
@@ -295,7 +263,6 @@ int main(int argc, char** argv) {
       "usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N]\n"
       "                      [--groups N] [--steps N] [--graph 0|1] [--search SECONDS] "
       "[--plans 1]\n"
-      "                      [--conv-norm-fusion never|faster|always]\n"
       "rows:",
       stderr);
   for (const Workload& workload : workloads) std::fprintf(stderr, " %s", workload.id);

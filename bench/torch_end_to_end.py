@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """PyTorch's training speed from JPEG files: the peer of bench_end_to_end. Prints one JSON line.
 
-usage: torch_end_to_end.py FOLDER-OF-CLASS-FOLDERS [--mode loader|nvjpeg|eager|compiled] [--device cuda] [--side 224]
+usage: torch_end_to_end.py FOLDER-OF-CLASS-FOLDERS [--mode loader|eager|compiled] [--device cuda] [--side 224]
                            [--batch 256] [--workers 16] [--batches 200] [--precision bf16|f32]
-MODE: loader (batches made and thrown away: decode_jpeg, random resized crop with antialias, flip); nvjpeg (whole files
-decoded on the GPU in batches, no crop); eager, compiled (a ResNet-18 trained on the loader's batches, the latter by
-torch.compile: normalised on the device, channels_last, fused Adam, cross-entropy). first_s is the time from the start
-of the process to the end of its first step, or its first batch. Files are read again and again, so after the first time
-from the system's page cache; as many batches as are timed run before.
+MODE: loader (batches made and thrown away: decode_jpeg, random resized crop with antialias, flip); eager, compiled (a
+ResNet-18 trained on the loader's batches, the latter by torch.compile: normalised on the device, channels_last, fused
+Adam, cross-entropy). first_s is the time from the start of the process to the end of its first step, or its first
+batch. Files are read again and again, so after the first time from the system's page cache; as many batches as are
+timed run before.
 """
 import argparse
 import json
@@ -69,17 +69,10 @@ def trained(options, device, batches):
         yield
 
 
-def decoded_by_gpu(options, device, dataset):
-    files = [read_file(dataset.samples[i % len(dataset.samples)][0]) for i in range(options.batch)]
-    while True:
-        decode_jpeg(files, mode=ImageReadMode.RGB, device=device)
-        yield
-
-
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("MODE:")[0].strip())
     parser.add_argument("folder")
-    parser.add_argument("--mode", default="eager", choices=("loader", "nvjpeg", "eager", "compiled"))
+    parser.add_argument("--mode", default="eager", choices=("loader", "eager", "compiled"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--side", type=int, default=224)
     parser.add_argument("--batch", type=int, default=256)
@@ -90,9 +83,7 @@ def main():
     device = torch.device(options.device)
     torch.backends.cudnn.benchmark = True
     dataset = Repeated(options.folder, options.side, options.batch * (2 * options.batches + 1))
-    if options.mode == "nvjpeg":
-        steps = decoded_by_gpu(options, device, dataset)
-    elif options.mode == "loader":
+    if options.mode == "loader":
         steps = iter(batches_of(options, dataset))
     else:
         steps = trained(options, device, batches_of(options, dataset))

@@ -15,6 +15,8 @@ endforeach()
 install(FILES "${PROJECT_BINARY_DIR}/core/generated/core/version.h"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker/core")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker")
+# Beside configs/, as in the sources: it reads configs/presets/pretrained.yaml.
+install(PROGRAMS "${PROJECT_SOURCE_DIR}/scripts/fetch_weights.sh" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker/scripts")
 
 install(EXPORT WhiskerTargets NAMESPACE Whisker:: DESTINATION "${whisker_package_dir}")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/WhiskerConfig.cmake.in"

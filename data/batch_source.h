@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ struct BadSample {
   std::string reason = {};
 };
 
+/// Work that next() does before its first batch, for long: so many of so many are done.
+struct Preparing {
+  std::string_view what;  ///< "computing features"
+  int64_t done = 0;
+  int64_t all = 0;
+};
+
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -46,13 +54,15 @@ class BatchSource {
   /// sources that make inputs on its device. Undefined: each batch has its own memory.
   virtual void write_into(const Tensor& /*inputs*/) {}
   /// The fraction of a batch's JPEG files that a device decodes; a resumed run sets the one that
-  /// was fastest. Below 0: not yet measured, or no device can decode.
+  /// it began with. Below 0: no device can decode.
   virtual double jpeg_share() const { return -1; }
   virtual void set_jpeg_share(double /*share*/) {}
   /// Since construction. One thread uses a source; these are for the same one.
   virtual LoaderStats stats() const = 0;
   /// A message for the user about events since the last call; "" for none.
   virtual std::string take_note() { return {}; }
+  /// Receives such work: when it begins (none is done), goes on and ends (all are done).
+  virtual void on_preparing(std::function<void(const Preparing&)> /*receive*/) {}
   /// Every bad example met in the batches delivered so far, once each, in order. None for sources
   /// that read all of their data before, or cannot replace an example.
   virtual const std::vector<BadSample>& bad_samples() const {

@@ -6,6 +6,7 @@
 #include "core/io/utf8.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace whisker {
@@ -42,6 +43,15 @@ std::optional<int64_t> class_number(std::span<const std::string> classes, std::s
          excerpt(name));
   }
   return static_cast<int64_t>(*match.index);
+}
+
+std::vector<std::string> names_not_in(std::span<const std::string> names,
+                                      std::span<const std::string> classes) {
+  std::vector<std::string> others;
+  std::ranges::copy_if(names, std::back_inserter(others), [&](const std::string& name) {
+    return std::ranges::find(classes, name) == classes.end();
+  });
+  return others;
 }
 
 void NormalisedNames::add(std::string_view name, std::string_view known) {

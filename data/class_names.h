@@ -16,6 +16,10 @@ namespace whisker {
 /// form.
 std::optional<int64_t> class_number(std::span<const std::string> classes, std::string_view name);
 
+/// Those of `names` that are no class of the same bytes.
+std::vector<std::string> names_not_in(std::span<const std::string> names,
+                                      std::span<const std::string> classes);
+
 /// Counts names that are matched with a class of other bytes.
 class NormalisedNames {
  public:

@@ -13,12 +13,16 @@
 
 namespace whisker {
 
+int allowed_cores() {
+  constexpr int most_known = 1024;
+  cpu_set_t allowed;
+  const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  return known ? std::max(CPU_COUNT(&allowed), 1) : most_known;
+}
+
 int resolve_workers(int workers) {
   constexpr int most = 16;
-  if (workers >= 0) return workers;
-  cpu_set_t allowed;  // taskset, SLURM and cpusets allow fewer than the machine has
-  const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;  // up to 1,024 cores
-  return known ? std::clamp(CPU_COUNT(&allowed), 1, most) : most;
+  return workers >= 0 ? workers : std::min(allowed_cores(), most);
 }
 
 void parallel_for(int64_t count, int workers, const std::function<void(int64_t)>& body) {

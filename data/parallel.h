@@ -6,7 +6,10 @@
 
 namespace whisker {
 
-/// `workers`, or for -1 (auto) the number of cores that the calling thread may run on, at most 16.
+/// Those that the calling thread may run on: taskset, SLURM and cpusets allow fewer than there are.
+int allowed_cores();
+
+/// `workers`, or for -1 (auto) the number of allowed cores, at most 16.
 int resolve_workers(int workers);
 
 /// Calls `body` for 0 .. count - 1, each once, on `workers` threads (0: in this one; -1: auto).

@@ -1,7 +1,6 @@
 // Weight first, then bias: the order PyTorch lists them in.
 #include "layers/conv2d.h"
 
-#include "core/backend/fused_ops.h"
 #include "layers/pool.h"
 
 namespace whisker {
@@ -54,27 +53,6 @@ void Conv2D::fold(const BatchNorm& norm, DType dtype) {
   folded_ = norm.fold(weight_->master(), bias_ ? bias_->master() : Tensor(), dtype);
 }
 
-bool Conv2D::has_fused_norm(DType dtype) const {
-  const Options& o = options_;
-  const bool padded = o.padding_mode == PaddingMode::number && !(o.padding == Pair(0));
-  Conv2dGeometry g{.h = 1,
-                   .w = 1,
-                   .c = o.in_channels,
-                   .c_out = o.filters,
-                   .kernel_h = o.kernel.h,
-                   .kernel_w = o.kernel.w,
-                   .stride_h = o.stride.h,
-                   .stride_w = o.stride.w,
-                   .dilation_h = o.dilation.h,
-                   .dilation_w = o.dilation.w,
-                   .groups = o.groups,
-                   .activation = {},
-                   .dtype = dtype};
-  if (!padded && fuses_pointwise_norm(g)) return true;
-  g.dtype = DType::bf16;
-  return fuses_norm(g);
-}
-
 bool Conv2D::is_bare() const {
   return !bias_ && options_.activation.kind == Activation::none && !options_.max_pool;
 }
@@ -92,10 +70,6 @@ Convolved Conv2D::forward_normalised(const Tensor& x, const BatchNormOperands& n
   return batch_norm_conv2d(x, norm, weight_->value(), operator_options());
 }
 
-ResidualTail Conv2D::forward_residual_tail(const Tensor& x, const BatchNormOperands& norm) {
-  return batch_norm_add_conv2d(x, norm, weight_->value(), operator_options());
-}
-
 std::string Conv2D::describe() const {
   const Options& o = options_;
   std::string text = fmt::format("{} {}x{}", o.filters, o.kernel.h, o.kernel.w);
@@ -105,8 +79,12 @@ std::string Conv2D::describe() const {
   return o.max_pool ? text + ", max-pool " + describe_windows(*o.max_pool) : text;
 }
 
+Conv2dGeometry Conv2D::geometry(const Shape& x, DType dtype) const {
+  return conv2d_geometry(x, weight_->shape(), options_.bias, operator_options(), dtype);
+}
+
 Shape Conv2D::convolved_shape(const Shape& x) const {
-  const Conv2dGeometry g = conv2d_geometry(x, weight_->shape(), options_.bias, operator_options());
+  const Conv2dGeometry g = geometry(x);
   return {g.n, g.h_out, g.w_out, g.c_out};
 }
 

@@ -46,12 +46,10 @@ class Conv2D final : public Module {
   Convolved forward_with_sums(const Tensor& x);
   /// True when a batch_norm before this layer may be computed in it: it adds and pools nothing.
   bool is_bare() const;
-  /// True where forward_normalised(), or with a residual forward_residual_tail(), is one operator.
+  /// True where forward_normalised() is one operator.
   bool takes_norm(const Tensor& x, const BatchNormOperands& norm) const;
   /// forward_with_sums() of what `norm` makes of x.
   Convolved forward_normalised(const Tensor& x, const BatchNormOperands& norm);
-  /// What `norm` with its residual makes of x, and forward_with_sums() of that.
-  ResidualTail forward_residual_tail(const Tensor& x, const BatchNormOperands& norm);
   std::string type() const override { return "conv2d"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;
@@ -60,8 +58,8 @@ class Conv2D final : public Module {
   const Options& options() const { return options_; }
   void set_activation(ActivationSpec activation) { options_.activation = activation; }
   void set_max_pool(const Pool2dOptions& pool) { options_.max_pool = pool; }
-  /// True for the convolutions of fuses_norm(), and those of fuses_pointwise_norm() in `dtype`.
-  bool has_fused_norm(DType dtype) const;
+  /// Of images x of `dtype`.
+  Conv2dGeometry geometry(const Shape& x, DType dtype = DType::f32) const;
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
   const std::shared_ptr<Parameter>& bias() const { return bias_; }  ///< null without one

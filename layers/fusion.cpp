@@ -47,10 +47,6 @@ bool has_fused_norms(const FusionTarget& target) {
   return target.device && has_fused_kernels(*target.device);
 }
 
-bool has_fused_conv_norm(const FusionTarget& target) {
-  return has_fused_norms(target) && target.dtype == DType::f16;
-}
-
 // --- conv2d, dense or batch_norm, then an activation; conv2d, then max-pooling ----------------
 
 bool can_fuse(const Conv2D& conv, ActivationSpec f) {
@@ -181,7 +177,7 @@ std::optional<int> plan_norm_pool(Layers layers, const FusedLayers& match, Memor
                   fmt::format("{}, max_pool2d {}", norm.description(), pool.describe()));
 }
 
-// --- batch_norm with relu, then conv2d; conv2d, then batch_norm --------------------------------
+// --- batch_norm, then conv2d; conv2d, then batch_norm -------------------------------------------
 
 /// A convolution that adds and pools nothing, nor does its operator.
 Conv2D* bare_conv2d_at(Layers layers, size_t at) {
@@ -190,29 +186,29 @@ Conv2D* bare_conv2d_at(Layers layers, size_t at) {
   return match && match->count == 1 && conv->is_bare() ? conv : nullptr;
 }
 
+/// One that kernels fuse with norms in every type: they read packs of up to 8 channels.
+Conv2D* conv2d_of_packs_at(Layers layers, size_t at) {
+  Conv2D* const conv = bare_conv2d_at(layers, at);
+  return conv && conv->options().in_channels % 8 == 0 ? conv : nullptr;
+}
+
 std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const FusionTarget& target) {
   if (!has_fused_norms(target)) return {};
   auto match = norm_in_training(layers, at);
-  const Conv2D* const conv = match ? bare_conv2d_at(layers, at + match->count) : nullptr;
+  const Conv2D* const conv = match ? conv2d_of_packs_at(layers, at + match->count) : nullptr;
   if (!conv || !batch_norm_computes(norm_of(*match).options().activation, true)) return {};
-  if (conv->has_fused_norm(target.dtype)) {
-    match->notes.push_back(
-        fmt::format("{} into {} in training", path_at(layers, at), conv->path()));
-  } else {
-    const bool relu = norm_of(*match).options().activation.kind == Activation::relu;
-    if (!relu || !has_fused_conv_norm(target)) return {};
-    match->notes.clear();  // timing decides
-  }
+  match->notes.push_back(fmt::format("{} into {} in training", path_at(layers, at), conv->path()));
   ++match->count;
   return match;
 }
 
-// An own kernel keeps what the batch_norm reads in place of what it writes.
+// The kernel keeps what the batch_norm reads in place of what it writes.
 std::optional<int> plan_norm_conv(Layers layers, const FusedLayers& match, MemoryPlan& plan,
                                   int x) {
   const auto& conv = last_of<Conv2D>(layers, match);
-  if (!conv.has_fused_norm(plan.dtype())) return {};
   const Shape normalised = plan.shape(x);
+  const Conv2dGeometry g = conv.geometry(normalised, plan.dtype());
+  if (!fuses_norm(g) && !fuses_pointwise_norm(g)) return {};
   const BatchNorm& norm = norm_of(match);
   OperatorCost cost = conv.cost(normalised, true);
   cost.keeps_input = true;
@@ -233,10 +229,8 @@ std::optional<LayerValue> run_norm_conv(Layers layers, const FusedLayers& match,
 
 std::optional<FusedLayers> match_conv_sums(Layers layers, size_t at, const FusionTarget& target) {
   const auto* const norm = layer_at<BatchNorm>(layers, at + 1);
-  const Conv2D* const conv = bare_conv2d_at(layers, at);
-  if (!norm || !conv || !has_fused_norms(target)) return {};
-  const bool depthwise = conv->options().groups > 1 && conv->has_fused_norm(target.dtype);
-  if (!has_fused_conv_norm(target) && !depthwise) return {};
+  const Conv2D* const conv = conv2d_of_packs_at(layers, at);
+  if (!norm || !conv || conv->options().groups == 1 || !has_fused_norms(target)) return {};
   return FusedLayers{.first = at, .in_training = {norm}};
 }
 
@@ -257,7 +251,7 @@ BatchNorm* tail_of(const Sequential* layers) {
   return last && last->options().activation.kind == Activation::none ? last : nullptr;
 }
 
-LayerValue body_before_tail(Residual& block, const LayerValue& x, const Pass& pass) {
+LayerValue body_before_tail(Residual& block, const Tensor& x, const Pass& pass) {
   return block.run_body(block.body().size() - 1, x, pass);
 }
 
@@ -265,12 +259,6 @@ BatchNormOperands tail_operands(const Residual& block, const LayerValue& y, cons
   BatchNormOperands norm = tail_of(&block.body())->operands(y.sums, pass);
   norm.options.activation = block.options().activation;
   return norm;
-}
-
-/// y normalised, with norm.residual added, in the operator of the body's last layer.
-LayerValue run_tail(const Residual& block, const LayerValue& y, const BatchNormOperands& norm) {
-  const TapeScope scope(tail_of(&block.body())->path());
-  return {.y = batch_norm(y.y, norm.gamma, norm.beta, norm.state, norm.options, norm.residual)};
 }
 
 std::optional<FusedLayers> match_norm_add(Layers layers, size_t at, const FusionTarget&) {
@@ -288,10 +276,11 @@ std::optional<LayerValue> run_norm_add(Layers layers, const FusedLayers& match, 
   auto& block = last_of<Residual>(layers, match);
   const TapeScope in_block(block.path());
   const Tensor shortcut = block.shortcut(x.y, pass);
-  const LayerValue y = body_before_tail(block, x, pass);
-  BatchNormOperands norm = tail_operands(block, y, pass);
-  norm.residual = shortcut;
-  return run_tail(block, y, norm);
+  const LayerValue y = body_before_tail(block, x.y, pass);
+  const BatchNormOperands norm = tail_operands(block, y, pass);
+  const TapeScope scope(tail_of(&block.body())->path());
+  return LayerValue{
+      .y = batch_norm(y.y, norm.gamma, norm.beta, norm.state, norm.options, shortcut)};
 }
 
 std::optional<int> plan_norm_add(Layers layers, const FusedLayers& match, MemoryPlan& plan, int x) {
@@ -327,40 +316,10 @@ std::optional<LayerValue> run_add_norms(Layers layers, const FusedLayers& match,
   const TapeScope in_block(block.path());
   Sequential& projection = *block.projection();
   const LayerValue added = projection.forward_range(0, projection.size() - 1, {.y = x.y}, pass);
-  const LayerValue y = body_before_tail(block, x, pass);
+  const LayerValue y = body_before_tail(block, x.y, pass);
   const TapeScope scope(tail_of(&block.body())->path());
   return LayerValue{.y = add_batch_norms(y.y, tail_operands(block, y, pass), added.y,
                                          tail_of(&projection)->operands(added.sums, pass))};
-}
-
-// With the first convolution of the residual behind it.
-std::optional<FusedLayers> match_tail_conv(Layers layers, size_t at, const FusionTarget& target) {
-  if (!has_fused_conv_norm(target)) return {};
-  auto match = match_norm_add(layers, at, target);
-  const auto* const next = layer_at<Residual>(layers, at + 1);
-  if (!match || !next || !bare_conv2d_at(next->body().children(), 0)) return {};
-  const auto& block = last_of<Residual>(layers, *match);
-  if (block.options().activation.kind != Activation::relu) return {};
-  match->in_training = {tail_of(&block.body())};
-  return match;
-}
-
-std::optional<LayerValue> run_tail_conv(Layers layers, const FusedLayers& match,
-                                        const LayerValue& x, const Pass& pass) {
-  auto& block = last_of<Residual>(layers, match);
-  auto& next = static_cast<Residual&>(*layers[match.first + 1].module);
-  auto& conv = static_cast<Conv2D&>(*next.body().layer(0));
-  const TapeScope in_block(block.path());
-  const Tensor shortcut = block.shortcut(x.y, pass);
-  const LayerValue y = body_before_tail(block, x, pass);
-  BatchNormOperands norm = tail_operands(block, y, pass);
-  norm.residual = shortcut;
-  if (!conv.takes_norm(y.y, norm)) return run_tail(block, y, norm);
-  const TapeScope scope(conv.path());
-  ResidualTail tail = conv.forward_residual_tail(y.y, norm);
-  return LayerValue{.y = std::move(tail.y),
-                    .convolved = std::move(tail.convolved.y),
-                    .convolved_sums = std::move(tail.convolved.sums)};
 }
 
 // --- where weights are fixed: conv2d or dense, then batch_norm; the same at a residual's end -----
@@ -454,7 +413,7 @@ std::optional<LayerValue> run_conv_add(Layers layers, const FusedLayers& match, 
   auto& block = last_of<Residual>(layers, match);
   const TapeScope in_block(block.path());
   const Tensor shortcut = block.shortcut(x.y, pass);
-  const LayerValue y = block.run_body(match.body_layers, x, pass);
+  const LayerValue y = block.run_body(match.body_layers, x.y, pass);
   const TapeScope scope(match.fused->path());
   auto& conv = folded<Conv2D>(match, y.y.dtype());
   return LayerValue{.y = conv.forward_add(y.y, shortcut)};
@@ -472,7 +431,6 @@ constexpr FusionPattern table[] = {
     {"dense_epilogue", match_epilogue<Dense>, run_epilogue, plan_epilogue},
     {"norm_epilogue", match_epilogue<BatchNorm>, run_epilogue, plan_epilogue},
     {"add_norms", match_add_norms, run_add_norms, plan_norm_add},
-    {"tail_conv", match_tail_conv, run_tail_conv, plan_norm_add},
     {"norm_add", match_norm_add, run_norm_add, plan_norm_add},
 };
 
@@ -484,23 +442,6 @@ bool applies(const FusedLayers& match, size_t end, const Pass& pass) {
 }
 
 const Pass training{.training = true};
-
-void add_notes(const Module& module, std::optional<DeviceKind> device, DType dtype,
-               std::vector<std::string>& notes) {
-  const Layers layers = module.children();
-  const auto* const list = dynamic_cast<const Sequential*>(&module);
-  if (!list) {
-    for (const Module::Child& child : layers) add_notes(*child.module, device, dtype, notes);
-    return;
-  }
-  const Fusion fusion(layers, {.device = device, .dtype = dtype, .fuse = list->fuses()});
-  for (size_t at = 0; at < layers.size();) {
-    add_notes(*layers[at].module, device, dtype, notes);
-    const FusedLayers* const match = fusion.noted_at(at);
-    if (match) notes.insert(notes.end(), match->notes.begin(), match->notes.end());
-    at += match ? match->count : 1;
-  }
-}
 
 }  // namespace
 
@@ -546,6 +487,7 @@ int Fusion::add_to(MemoryPlan& plan, size_t end, int x) const {
       if (!match.pattern->plan || !applies(match, end, training)) continue;
       y = match.pattern->plan(layers_, match, plan, x);
       if (!y) continue;
+      plan.add_notes(match.notes);
       count = match.count;
       break;
     }
@@ -553,21 +495,6 @@ int Fusion::add_to(MemoryPlan& plan, size_t end, int x) const {
     at += count;
   }
   return x;
-}
-
-const FusedLayers* Fusion::noted_at(size_t at) const {
-  const auto noted = [&](const FusedLayers& match) {
-    return !match.notes.empty() && applies(match, layers_.size(), training);
-  };
-  const auto found = std::ranges::find_if(matches_[at], noted);
-  return found == matches_[at].end() ? nullptr : &*found;
-}
-
-std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device,
-                                      DType dtype) {
-  std::vector<std::string> notes;
-  add_notes(net, device, dtype, notes);
-  return notes;
 }
 
 }  // namespace whisker

@@ -56,18 +56,11 @@ class Fusion {
   LayerValue forward(size_t begin, size_t end, LayerValue x, const Pass& pass) const;
   /// Adds the operators of layers 0 to `end - 1` to a plan of training; returns the result's value.
   int add_to(MemoryPlan& plan, size_t end, int x) const;
-  /// The pattern that training fuses layer `at` by, where it says so; else null.
-  const FusedLayers* noted_at(size_t at) const;
 
  private:
   Layers layers_;
   FusionTarget target_;
   std::vector<std::vector<FusedLayers>> matches_;  // by first layer, in the table's order
 };
-
-/// What training on `device` in `dtype` fuses in `net`, layer by layer, without what timing
-/// decides.
-std::vector<std::string> fusion_notes(const Sequential& net, std::optional<DeviceKind> device,
-                                      DType dtype = DType::f32);
 
 }  // namespace whisker

@@ -44,6 +44,10 @@ int MemoryPlan::add(const Module& layer, std::vector<int> inputs, const Shape& o
   return value;
 }
 
+void MemoryPlan::add_notes(const std::vector<std::string>& notes) {
+  notes_.insert(notes_.end(), notes.begin(), notes.end());
+}
+
 int64_t MemoryPlan::multiply_adds() const {
   int64_t total = 0;
   for (const PlannedOperator& op : operators_) total += op.cost.multiply_adds;

@@ -44,6 +44,10 @@ class MemoryPlan {
   DType dtype() const { return dtype_; }
   bool needs_grad(int value) const { return values_[static_cast<size_t>(value)].needs_grad; }
 
+  /// What is fused, for people: "relu into conv2d".
+  const std::vector<std::string>& notes() const { return notes_; }
+  void add_notes(const std::vector<std::string>& notes);
+
   const std::vector<PlannedOperator>& operators() const { return operators_; }
   const std::vector<PlannedValue>& values() const { return values_; }
 
@@ -71,6 +75,7 @@ class MemoryPlan {
   DType dtype_ = DType::f32;
   std::vector<PlannedOperator> operators_;
   std::vector<PlannedValue> values_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace whisker

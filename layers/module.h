@@ -29,8 +29,6 @@ using CarriedStates = std::map<std::string, RecurrentState>;
 struct LayerValue {
   Tensor y;
   Tensor sums = {};  ///< Convolved::sums of y, for a batch_norm
-  /// The first convolution of the next residual's body, over y, and its sums.
-  Tensor convolved = {}, convolved_sums = {};
 };
 
 /// How a forward pass runs. `seed` and `step` key the random masks of dropout; `random_offset`, in

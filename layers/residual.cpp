@@ -14,21 +14,16 @@ Residual::Residual(std::shared_ptr<Sequential> body, std::shared_ptr<Sequential>
 }
 
 Tensor Residual::forward(const Tensor& x, const Pass& pass) {
-  return forward_value({.y = x}, pass).y;
-}
-
-LayerValue Residual::forward_value(const LayerValue& x, const Pass& pass) {
-  const Tensor added = shortcut(x.y, pass);
-  return {.y = activation(run_body(body_->size(), x, pass).y + added, options_.activation)};
+  const Tensor added = shortcut(x, pass);
+  return activation(run_body(body_->size(), x, pass).y + added, options_.activation);
 }
 
 Tensor Residual::shortcut(const Tensor& x, const Pass& pass) {
   return projection_ ? (*projection_)(x, pass) : x;
 }
 
-LayerValue Residual::run_body(size_t count, const LayerValue& x, const Pass& pass) {
-  if (!x.convolved.defined()) return body_->forward_range(0, count, {.y = x.y}, pass);
-  return body_->forward_range(1, count, {.y = x.convolved, .sums = x.convolved_sums}, pass);
+LayerValue Residual::run_body(size_t count, const Tensor& x, const Pass& pass) {
+  return body_->forward_range(0, count, {.y = x}, pass);
 }
 
 std::string Residual::describe() const {

@@ -22,11 +22,10 @@ class Residual final : public Module {
            const Options& options);
 
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
-  LayerValue forward_value(const LayerValue& x, const Pass& pass) override;
   /// The projection of x, or x.
   Tensor shortcut(const Tensor& x, const Pass& pass);
-  /// The body's first `count` layers, from the second one on where x has the first one's result.
-  LayerValue run_body(size_t count, const LayerValue& x, const Pass& pass);
+  /// The body's first `count` layers.
+  LayerValue run_body(size_t count, const Tensor& x, const Pass& pass);
   std::string type() const override { return "residual"; }
   std::string describe() const override;
   /// Throws usage, naming both shapes, when body and shortcut differ.

@@ -1,5 +1,6 @@
-// Learning rate schedules: pure functions of the step (plateau alone keeps state), each with a
-// linear warm-up. They are torch.optim.lr_scheduler's, with lengths given in epochs.
+// Learning rate schedules: functions of the step and of what was planned (plateau also keeps state
+// of its own), each with a linear warm-up. They are torch.optim.lr_scheduler's, with lengths given
+// in epochs.
 #pragma once
 
 #include <cstdint>
@@ -48,24 +49,45 @@ class Schedule {
   int64_t steps(int64_t epochs) const { return epochs * steps_per_epoch_; }
   /// The same schedule over another number of epochs.
   Schedule over(int64_t epochs, int64_t restart) const;
+  /// Whether its shape depends on the number of steps.
+  bool has_end() const {
+    return options_.kind == ScheduleKind::cosine || options_.kind == ScheduleKind::one_cycle;
+  }
+  /// From `step` on, what is left of the shape (of its last part, behind a restart) is laid over
+  /// the steps before `end`. The rate goes on from where it is.
+  void plan(int64_t step, int64_t end);
+  /// Number of steps in all: as planned last, else those of the epochs.
+  int64_t end() const;
+  /// `steps` in epochs.
+  double epochs(int64_t steps) const {
+    return static_cast<double>(steps) / static_cast<double>(steps_per_epoch_);
+  }
   /// Resets plateau where the schedule restarts.
   void begin_epoch(int64_t epoch);
   /// Plateau only: the metric at the end of an epoch.
   void observe(double metric);
 
-  /// State of plateau; part of a checkpoint.
+  /// What plan() was told at `step`: the run has so many epochs.
+  struct PlannedEpochs {
+    int64_t step = 0;
+    double epochs = 0;
+  };
+  /// State of plateau, and plans in the order of their steps; part of a checkpoint.
   struct State {
     double factor = 1;
     double best = 0;
     bool any = false;
     int stalled = 0;
     int cooling = 0;
+    std::vector<PlannedEpochs> planned = {};
   };
   const State& state() const { return state_; }
   void restore(const State& state) { state_ = state; }
 
  private:
-  double after_warmup(int64_t step, int64_t length) const;
+  int64_t steps_of(const PlannedEpochs& planned) const;
+  double position(int64_t step, int64_t begin, int64_t length) const;
+  double after_warmup(double step, int64_t length) const;
 
   ScheduleOptions options_;
   double base_;

@@ -28,7 +28,7 @@ limits=(
   # The tool ends with an internal error of its own ("failed to handle a hardware exception") in kernels of cuDNN and
   # cuBLASLt, also when told to look at no kernel: so in most trainings. Tests named WithoutLibraries run own ones only.
   "racecheck|*WithoutLibraries*|none"
-  "racecheck|CudaConvolution.* CudaPooledConvolution.* CudaSecondLayer.* CudaConvNorm*.* CudaResidualTails.* CudaFusedLayers.* OpTable.OnCuda/conv2d*|"
+  "racecheck|CudaConvolution.* CudaPooledConvolution.* OpTable.OnCuda/conv2d*|"
   "racecheck|LargeShapes.OnCuda/conv2d* LargeShapes.OnCuda/matmul LargeShapes.OnCuda/linear LargeShapes.OnCuda/recurrent*|"
   "racecheck|NaN.*Convolution* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "racecheck|CudaMemoryShortage*.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
@@ -55,8 +55,6 @@ limits=(
   # where they set memory options), so that what nobody wrote would show in their values. Left out is what reported a
   # kernel, and ByTheFastestAlgorithm and TimedAgainstTheLibrary, whose time for searching the tool uses up; some
   # reported copies alone.
-  "initcheck|CudaConvNorm.A* CudaConvNorm.SumsSpare* CudaResidualTails.Agree* CudaFusedConvAlgorithms.FollowI*|"
-  "initcheck|CudaFusedConvAlgorithms.Tell* CudaFusedLayers.* CudaMemoryShortageOfConvNorm.*|"
   "initcheck|CudaConvolution.*Timed CudaConvolution.Follows* CudaConvolution.Gradients* CudaConvolution.Keeps*|"
   "initcheck|CudaPersistentRecurrent.A* CudaPersistentRecurrent.Over* CudaPersistentRecurrent.Timed*|"
   "initcheck|NaN.InAnImage* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
@@ -68,7 +66,7 @@ limits=(
   # launched them: sums of a kernel are found as poison by the next. Not where launches wait, nor under any other tool.
   "initcheck|CudaFewChannelsConv.*|CUDA_LAUNCH_BLOCKING=1"
   # Fused and unfused layers are timed as captured work.
-  "initcheck|CudaConvNorm*.* CudaResidualTails.* CudaMemoryShortage*.* CudaFusedLayers.* Fused.* Fusion.*|--check-api-memory-access no"
+  "initcheck|CudaMemoryShortage*.* Fused.* Fusion.*|--check-api-memory-access no"
   "initcheck|*On.*/cuda_0 CudaTraining.*|--check-api-memory-access no"
 )
 

@@ -16,10 +16,10 @@ usage() { sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 wrong() { echo "shared_gpu_test.sh: $*" >&2; exit 2; }
 
 folder="" repeats=100 trainings=10 busy="" out=""
-filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*:CudaSecondLayer.*:CudaPooledConvolution.*'
-filter+=':CudaFewChannelsConv.*:CudaBatchNorm.*:CudaPooling.*:CudaNormPool.*:CudaDepthwise.*:CudaConvNorm.*'
+filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*:CudaPooledConvolution.*'
+filter+=':CudaFewChannelsConv.*:CudaBatchNorm.*:CudaPooling.*:CudaNormPool.*:CudaDepthwise.*'
 # Not what times each algorithm of many convolutions, which takes half a minute.
-filter+='-CudaConvNorm.AgreeWithTheReferenceWhenTimed:CudaPooledConvolution.AgreesWhenTimedAndInTf32'
+filter+='-CudaPooledConvolution.AgreesWhenTimedAndInTf32'
 while [ $# -gt 0 ]; do
   case "$1" in
     --repeats | --trainings | --filter | --busy | --out) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;

@@ -5,6 +5,7 @@
 #include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
+#include "layers/memory_plan.h"
 #include "train/config/memory_limit.h"
 #include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
@@ -171,11 +172,13 @@ void cache_features(Experiment& experiment) {
   const auto most_of_train =
       static_cast<int64_t>(experiment.data.fraction_of(experiment.data.train_size) * limit);
   options.most_bytes = static_cast<int64_t>(limit) - most_of_train;
+  options.images = experiment.data.val_size;
   const Network& network = *experiment.network;
   experiment.val = feature_source(network, std::move(experiment.val), nullptr, nullptr, options);
   auto order =
       make_sampler(config, experiment.data.images.train.labels(), std::ssize(network.classes()));
   options.most_bytes = most_of_train;
+  options.images = experiment.data.train_size;
   experiment.train = feature_source(network, std::move(experiment.data.plain_train),
                                     std::move(experiment.train), std::move(order), options);
 }
@@ -244,7 +247,8 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
                                 data.part.of(config.train.batch_size), config.train.batch_size));
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
-  std::vector<std::string> fused = fusion_notes(*model.net, device.kind, precision);
+  std::vector<std::string> fused =
+      MemoryPlan::of(*model.net, model.input, device.kind, precision).notes();
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));
   LibraryStart libraries(device, libraries_of(*model.net));

@@ -73,7 +73,9 @@ void add_tag(const WeightsTag& tag, const std::string& model,
 int64_t training_images(const std::string& data, const DataConfig& config) {
   std::optional<SplitFolders> splits;
   if (config.csv.empty() && config.label_pattern.find('/') == std::string::npos) {
-    splits = find_splits(data, "--data", holds_images);
+    splits = find_splits(data, {.what = "--data",
+                                .holds_examples = holds_images,
+                                .labels_in_names = !config.label_pattern.empty()});
   }
   const int64_t images =
       open_image_folder(

@@ -294,7 +294,10 @@ void find_parts(DataConfig& data, Notes& notes) {
   const bool by_path = data.label_pattern.find('/') != std::string::npos;  // says what is read
   if (!data.csv.empty() || by_path) return;
   const auto found =
-      find_splits(data.train, "data.train", images ? HoldsExamples(holds_images) : holds_texts);
+      find_splits(data.train, {.what = "data.train",
+                               .holds_examples = images ? HoldsExamples(holds_images) : holds_texts,
+                               .texts = !images,
+                               .labels_in_names = images && !data.label_pattern.empty()});
   if (!found) return;
   const std::string root = printable(data.train);
   if (data.val_split > 0 && !found->val.empty()) {

@@ -1,6 +1,8 @@
 #include "apps/commands/classified_images.h"
 
+#include "apps/commands/number_columns.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/checksum_mark.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/codec/encode_jpeg.h"
@@ -16,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view heat_map_comment = "heat map by whisker classify --cam";
+constexpr std::string_view heat_map_mark = "heat map by whisker classify --cam";
 constexpr int most_jpeg_side = 65500;  // libjpeg's JPEG_MAX_DIMENSION
 constexpr OutputFormat heat_map_format{.name = "a heat map of classify --cam",
                                        .is_own = is_heat_map};
@@ -42,34 +44,22 @@ std::string file_name_part(std::string_view text, size_t most) {
 std::string heat_map_jpeg(const Prediction& result) {
   const Image& image = result.heat_map;
   if (image.rgb.empty() || std::max(image.height, image.width) > most_jpeg_side) return {};
-  const std::vector<uint8_t> bytes = encode_jpeg(image, {.comment = std::string(heat_map_comment)});
-  return {bytes.begin(), bytes.end()};
+  const std::vector<uint8_t> bytes = encode_jpeg(image, {.comment = checksum_mark(heat_map_mark)});
+  std::string content(bytes.begin(), bytes.end());
+  set_checksum(content, heat_map_mark);
+  return content;
 }
 
-bool is_heat_map(std::string_view begin) {
-  const auto byte = [&](size_t at) -> unsigned {
-    return at < begin.size() ? static_cast<unsigned char>(begin[at]) : 0;
-  };
-  if (byte(0) != 0xff || byte(1) != 0xd8) return false;
-  constexpr unsigned comment = 0xfe, start_of_scan = 0xda;
-  for (size_t at = 2; byte(at) == 0xff && byte(at + 1) != start_of_scan;) {
-    const size_t length = byte(at + 2) << 8 | byte(at + 3);  // with its own two bytes
-    if (length < 2) return false;
-    if (byte(at + 1) == comment && at + 2 + length <= begin.size()) {
-      return begin.substr(at + 4, length - 2) == heat_map_comment;
-    }
-    at += 2 + length;
-  }
-  return false;
+bool is_heat_map(std::string_view content) {
+  return content.starts_with("\xff\xd8") && checksum_matches(content, heat_map_mark);
 }
 
-bool is_embeddings_csv(std::string_view begin) {
-  std::string header = "path";
-  for (int i = 0; header.size() < begin.size(); ++i) {
-    header += fmt::format(",{}", i);
-    if (i >= 0 && begin.starts_with(header + "\n")) return true;
+bool is_embeddings_csv(std::string_view content) {
+  const std::vector<std::string> columns = number_columns(content, 1);
+  for (size_t i = 1; i < columns.size(); ++i) {
+    if (columns[i] != fmt::format("{}", i - 1)) return false;
   }
-  return begin.size() >= 4096 && header.starts_with(begin);  // cut within the header
+  return columns.size() > 1 && columns[0] == "path";
 }
 
 fs::path heat_map_name(const fs::path& image, std::span<const std::string> folders,

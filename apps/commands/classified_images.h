@@ -19,10 +19,10 @@ namespace whisker {
 /// The heat map of a result as a JPEG file's bytes, with a comment that says so; empty without one,
 /// and where it is larger than a JPEG file can be.
 std::string heat_map_jpeg(const Prediction& result);
-/// Whether a file that begins so is one.
-bool is_heat_map(std::string_view begin);
-/// Whether a file that begins so is a CSV file of embeddings.
-bool is_embeddings_csv(std::string_view begin);
+/// Whether a file's content is one, unchanged.
+bool is_heat_map(std::string_view content);
+/// Whether a file's content is a CSV of embeddings, by its columns.
+bool is_embeddings_csv(std::string_view content);
 
 /// The name of a heat map: the image's path below the longest of `folders` that it lies in, with
 /// the class and its probability: "cat/0_tabby cat_0.9312.jpg".

@@ -2,8 +2,11 @@
 // forecast of a series. Each line of standard input is answered at once. Unreadable inputs are
 // reported and skipped; the exit code is 3 when there were any.
 #include "apps/commands/classified_images.h"
+#include "apps/commands/classify_arguments.h"
+#include "apps/commands/classify_sequences.h"
+#include "apps/commands/packed_predictions.h"
+#include "apps/commands/prediction_printer.h"
 #include "apps/ranks/launcher.h"
-#include "apps/ranks/rank_rounds.h"
 #include "apps/ranks/run_ranks.h"
 #include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
@@ -11,179 +14,24 @@
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
-#include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
-#include "core/nvidia/cuda_library.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/images/png_bits.h"
-#include "data/sequences/label_reading.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
 #include "train/experiment.h"
 #include "train/inference/image_classifier.h"
-#include "train/inference/sequence_classifier.h"
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
-#include <span>
 
 namespace whisker {
 namespace {
 
 /// With --device auto, up to this many are left to the CPU.
 constexpr size_t few_images = 32;
-/// Up to this many, a GPU's libraries take longer to load than they save.
-constexpr size_t one_handful = 4;
-
-struct ClassifyArguments {
-  std::string weights;
-  std::vector<std::string> inputs;
-  std::vector<std::string> texts;
-  int64_t top = 1;
-  bool json = false;
-  bool jsonl = false;
-  bool null = false;
-  std::string label_column;  // "": what the file tells
-  std::string cam, embeddings;
-  bool force = false;
-  bool flip = false;
-  double threshold = 0;  // below it an input's class is unknown
-  std::string device = "auto";
-  std::string gpus;
-  int64_t batch_size = 16;
-  FactOptions facts;
-  PrecisionKind precision = PrecisionKind::f32;
-
-  bool reads_stdin() const { return std::ranges::count(inputs, "-") > 0; }
-};
-
-std::vector<size_t> most_probable(std::span<const float> probabilities, size_t count) {
-  std::vector<size_t> order(probabilities.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  count = std::min(count, order.size());
-  std::partial_sort(
-      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-      [&](size_t a, size_t b) {
-        return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;
-      });
-  order.resize(count);
-  return order;
-}
-
-bool is_unknown(const Prediction& result, double threshold) {
-  return static_cast<double>(std::ranges::max(result.probabilities)) < threshold;
-}
-
-void write_json(JsonWriter& json, const char* key, const Prediction& result,
-                const std::vector<std::string>& classes, const ClassifyArguments& arguments) {
-  json.begin_object().field(result.name.empty() ? "input" : key, result.name);
-  if (!result.error.empty()) {
-    json.field("error", bare_reason(result.name, result.error)).end_object();
-    return;
-  }
-  if (arguments.threshold > 0) {
-    json.field("unknown", is_unknown(result, arguments.threshold));
-  }
-  json.key("predictions").begin_array();
-  for (const size_t c : most_probable(result.probabilities, static_cast<size_t>(arguments.top))) {
-    json.begin_object().field("class", classes[c]).field("probability", result.probabilities[c]);
-    json.end_object();
-  }
-  json.end_array().end_object();
-}
-
-std::string text_line(const Prediction& result, const std::vector<std::string>& classes,
-                      const ClassifyArguments& arguments) {
-  std::string line = printable(result.name) + ":";
-  if (is_unknown(result, arguments.threshold)) line += "  unknown:";
-  for (const size_t c : most_probable(result.probabilities, static_cast<size_t>(arguments.top))) {
-    line += fmt::format("  {} {:.4f}", printable(classes[c]), result.probabilities[c]);
-  }
-  return line + "\n";
-}
-
-// Prints predictions as they come; on a rank other than 0, nothing.
-class Printer {
- public:
-  /// `key` identifies an example: its path, text or position.
-  Printer(const ClassifyArguments& arguments, const Network& network, const char* key, bool leads)
-      : arguments_(arguments), classes_(network.classes()), key_(key), leads_(leads) {
-    if (!arguments_.json) return;
-    all_.begin_object().field("schema_version", 2);
-    all_.key(network.signature().examples()).begin_array();
-  }
-  void print(const Prediction& given) {
-    Prediction result = given;
-    if (result.name.empty()) result.error = "the input is empty";
-    failed_ = failed_ || !result.error.empty();
-    if (!result.error.empty()) tell_unreadable(result.name, result.error);
-    if (arguments_.json) {
-      write_json(all_, key_, result, classes_, arguments_);
-    } else if (arguments_.jsonl) {
-      JsonWriter one;
-      write_json(one, key_, result, classes_, arguments_);
-      print_result(one.str() + "\n");
-    } else if (result.error.empty()) {
-      print_result(text_line(result, classes_, arguments_));
-    }
-  }
-  /// The exit code.
-  int finish() {
-    if (arguments_.json && leads_) print_result(all_.end_array().end_object().str() + "\n");
-    return failed_ ? static_cast<int>(ErrorKind::data) : 0;
-  }
-
- private:
-  const ClassifyArguments& arguments_;
-  const std::vector<std::string>& classes_;
-  const char* key_;
-  bool leads_;
-  bool failed_ = false;
-  JsonWriter all_;
-};
-
-std::string text_of_floats(const std::vector<float>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-std::vector<float> floats_of(const std::string& bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::ranges::copy(bytes, reinterpret_cast<char*>(values.data()));
-  return values;
-}
-
-// For rank 0; with a heat map as the JPEG that it becomes.
-std::string packed(const Prediction& result, const std::string& heat_map = "") {
-  return pack_texts(std::vector<std::string>{result.name, result.error,
-                                             text_of_floats(result.probabilities),
-                                             text_of_floats(result.embedding), heat_map});
-}
-
-Prediction unpacked(const std::string& text, std::string* heat_map = nullptr) {
-  std::vector<std::string> parts = unpack_texts(text);
-  if (heat_map) *heat_map = std::move(parts[4]);
-  return {.name = std::move(parts[0]),
-          .probabilities = floats_of(parts[2]),
-          .error = std::move(parts[1]),
-          .embedding = floats_of(parts[3])};
-}
-
-// classify(next, report) over `inputs`, divided among the ranks; print(packed) on rank 0.
-template <class Classify, class Pack, class Print>
-void classify_divided(RankGroup& ranks, std::span<const std::string> inputs, int64_t batch_size,
-                      const Classify& classify, const Pack& pack, const Print& print) {
-  RankRounds rounds(ranks, inputs.size(), static_cast<size_t>(batch_size), print);
-  const auto next = [&](size_t) {
-    const RankRounds::Block block = rounds.next();
-    const auto own = inputs.subspan(block.begin, block.size());
-    return std::vector<std::string>(own.begin(), own.end());
-  };
-  classify(next, [&](const Prediction& result) { rounds.add(pack(result)); });
-  rounds.finish();
-}
 
 // Fails where there is no image at all.
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
@@ -202,7 +50,7 @@ bool reads_ahead(const Network& network, const InputNames& names, const RankGrou
 
 int classify_image_files(const Network& network, InputNames& names, ClassifiedImages& files,
                          const ClassifyArguments& arguments, RankGroup& ranks, int verbosity) {
-  Printer printer(arguments, network, "path", ranks.leads());
+  PredictionPrinter printer(arguments, network, "path", ranks.leads());
   bool any = false;
   int64_t dark = 0;
   const ImageClassifierOptions options{
@@ -226,6 +74,7 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
     files.add_inputs(some, names.folders());
     return some;
   };
+  files.add_inputs(names.known(), names.folders());  // all that can be refused now is
   if (ranks.world() > 1) {
     const std::vector<std::string> paths = next_names(std::numeric_limits<size_t>::max());
     require_same_paths(ranks, paths, prefixes_of(arguments.inputs));
@@ -258,182 +107,11 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
   return code;
 }
 
-int classify_given_texts(const Network& network, const ClassifyArguments& arguments,
-                         RankGroup& ranks) {
-  for (const std::string& word : arguments.inputs) {
-    if (word != "-") {
-      fail(ErrorKind::usage,
-           "classify: a network trained on texts expects --text TEXT, or - for a text per line of "
-           "standard input, got {}",
-           excerpt(word));
-    }
-  }
-  Printer printer(arguments, network, "text", ranks.leads());
-  if (ranks.world() > 1) {
-    classify_divided(
-        ranks, arguments.texts, arguments.batch_size,
-        [&](auto next, auto report) {
-          classify_texts(network, next, arguments.batch_size, report);
-        },
-        [](const Prediction& result) { return packed(result); },
-        [&](const std::string& result) { printer.print(unpacked(result)); });
-    return printer.finish();
-  }
-  InputNames lines(arguments.inputs, {.null = arguments.null});
-  std::span<const std::string> given = arguments.texts;
-  const auto next = [&](size_t most) {
-    if (given.empty()) return lines.next(most);
-    const auto first = given.first(std::min(most, given.size()));
-    given = given.subspan(first.size());
-    return std::vector<std::string>(first.begin(), first.end());
-  };
-  classify_texts(network, next, arguments.batch_size,
-                 [&](const Prediction& result) { printer.print(result); });
-  return printer.finish();
-}
-
-// The readable rows begin to end - 1.
-LabelledRows part_of(const LabelledRows& rows, RankRounds::Block block) {
-  LabelledRows part{.features = rows.features, .labels = {}, .values = {}, .places = {}, .bad = {}};
-  for (size_t i = block.begin; i < block.end; ++i) {
-    part.values.push_back(rows.values[i]);
-    part.places.push_back(rows.places[i]);
-  }
-  return part;
-}
-
-LabelledRows rows_of(const std::string& path, const Network& network,
-                     const ClassifyArguments& arguments) {
-  const auto& input = network.input<RowsInput>();
-  RowFile file = read_rows(path);
-  const std::string column = arguments.label_column.empty()
-                                 ? find_label_column(file, input, network.classes())
-                                 : arguments.label_column;
-  return labelled_rows(
-      std::move(file),
-      {.label_column = column, .features = input.features, .max_bad = 1, .header = input.header});
-}
-
-int classify_row_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks,
-                       int verbosity) {
-  require_same_files(ranks, arguments.inputs, "INPUTS");
-  Printer printer(arguments, network, "place", ranks.leads());
-  InputNames names(arguments.inputs, {.null = arguments.null});
-  for (auto path = names.next(1); !path.empty(); path = names.next(1)) {
-    LabelledRows rows;
-    try {
-      if (!path[0].empty()) rows = rows_of(path[0], network, arguments);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data || !arguments.reads_stdin()) throw;
-      rows.bad.push_back({.place = path[0], .reason = error.what()});
-    }
-    if (path[0].empty()) rows.bad.push_back({});  // a line of standard input
-    for (const std::string& note : rows.notes) {
-      if (ranks.leads() && verbosity >= 0) tell(printable(note) + "\n");
-    }
-    for (const BadRow& row : rows.bad) {
-      if (!ranks.leads()) break;
-      printer.print({.name = row.place, .probabilities = {}, .error = row.reason});
-    }
-    RankRounds rounds(ranks, rows.values.size(), static_cast<size_t>(arguments.batch_size),
-                      [&](const std::string& result) { printer.print(unpacked(result)); });
-    for (auto block = rounds.next(); block.size() > 0; block = rounds.next()) {
-      classify_rows(network, part_of(rows, block), arguments.batch_size,
-                    [&](const Prediction& result) { rounds.add(packed(result)); });
-    }
-    rounds.finish();
-  }
-  return printer.finish();
-}
-
-// A line per step ahead: its number, and the value of each target. What was assumed and left out in
-// reading is told.
-std::string forecast_text(const Network& network, const std::string& path, bool as_json,
-                          int verbosity) {
-  const auto& input = network.input<SeriesInput>();
-  const Series series = read_series(path, input, 1);
-  for (const std::string& note : series.notes) {
-    if (verbosity >= 0) tell(printable(note) + "\n");
-  }
-  if (!series.bad.empty() && verbosity >= 0) {
-    tell(fmt::format("{}: {} of {} rows cannot be used, the first: {}\n", printable(path),
-                     series.bad.size(), series.rows(), printable(series.bad.front().reason)));
-  }
-  const std::vector<double> values = forecast(network, series);
-  if (as_json) {
-    JsonWriter json(NonFinite::null);  // exp() of a forecast of logarithms may overflow
-    json.begin_object().field("path", path).list("targets", input.targets).list("values", values);
-    return json.end_object().str();
-  }
-  const size_t targets = input.targets.size();
-  std::string text;
-  for (size_t at = 0; at < values.size(); ++at) {
-    if (at % targets == 0) text += fmt::format("{}: +{}", printable(path), at / targets + 1);
-    text += fmt::format("  {} {:.6g}", printable(input.targets[at % targets]), values[at]);
-    if (at % targets + 1 == targets) text += "\n";
-  }
-  return text;
-}
-
-int forecast_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks,
-                   int verbosity) {
-  require_same_files(ranks, arguments.inputs, "INPUTS");
-  const bool as_json = arguments.json || arguments.jsonl;
-  std::string together;
-  bool failed = false;
-  const auto print = [&](const std::string& text) {
-    if (arguments.json) {
-      together += (together.empty() ? "" : ",") + text;
-    } else {
-      print_result(text + (arguments.jsonl ? "\n" : ""));
-    }
-  };
-  // Each line of standard input is answered.
-  const auto print_error = [&](const std::string& path, const std::string& reason) {
-    failed = true;
-    tell_unreadable(path, reason);
-    if (!as_json) return;
-    JsonWriter json;
-    json.begin_object().field(path.empty() ? "input" : "path", path);
-    print(json.field("error", bare_reason(path, reason)).end_object().str());
-  };
-  InputNames names(arguments.inputs, {.null = arguments.null});
-  if (ranks.world() > 1) {
-    const std::vector<std::string> paths = names.next(std::numeric_limits<size_t>::max());
-    RankRounds rounds(ranks, paths.size(), 1, print);
-    for (auto block = rounds.next(); block.size() > 0; block = rounds.next()) {
-      rounds.add(forecast_text(network, paths[block.begin], as_json, verbosity));
-    }
-    rounds.finish();
-  } else {
-    for (auto next = names.next(1); !next.empty(); next = names.next(1)) {
-      try {
-        if (next[0].empty()) fail(ErrorKind::data, "the input is empty");
-        print(forecast_text(network, next[0], as_json, verbosity));
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::data || !arguments.reads_stdin()) throw;
-        print_error(next[0], error.what());
-      }
-    }
-  }
-  if (arguments.json && ranks.leads()) {
-    print_result(fmt::format("{{\"schema_version\":2,\"forecasts\":[{}]}}\n", together));
-  }
-  return failed ? static_cast<int>(ErrorKind::data) : 0;
-}
-
 std::string why_not_started(bool images) {
   return fmt::format(
       "device: auto is the CPU: {} take less time than the start of a GPU. Use --device cuda to "
       "use the GPU anyway.\n",
       images ? fmt::format("up to {} images", few_images) : "texts, rows and series");
-}
-
-// No plans are read or written either: they are the libraries'.
-void compute_briefly(Device device) {
-  CudaOptions options = cuda_options(device);
-  options.short_lived = true;
-  set_cuda_options(device, options);
 }
 
 int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invocation& invocation) {
@@ -468,9 +146,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
                    arguments.precision != PrecisionKind::f16;  // which a CPU does not compute in
   if (few && invocation.verbosity > 0) tell(why_not_started(images));
   const Device device = few ? cpu_device : chosen_device(device_name, invocation);
-  const bool brief = images && count <= one_handful && device.kind == DeviceKind::cuda;
   start.mark("device ready");
-  brief ? compute_briefly(device) : load_algorithms(device);
+  load_algorithms(device);
   Network network =
       Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
   require_same_weights(ranks, arguments.weights, network.signature());
@@ -504,7 +181,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
     code = classify_image_files(network, names, files, arguments, ranks, invocation.verbosity);
   }
   start.mark("inputs classified");
-  if (!brief && ranks.leads()) save_algorithms(device);
+  if (ranks.leads()) save_algorithms(device);
   if (invocation.verbosity > 0) tell(start.text(device));
   return code;
 }

@@ -58,7 +58,8 @@ struct FolderArguments {
   // stands for it.
   void settle_splits() {
     if (!val.empty() || label_pattern.find('/') != std::string::npos) return;
-    const auto found = find_splits(train, "data", holds_images);
+    const auto found = find_splits(
+        train, {.holds_examples = holds_images, .labels_in_names = !label_pattern.empty()});
     if (!found) return;
     train = found->train.string();
     val = (found->val.empty() ? found->test : found->val).string();
@@ -271,12 +272,14 @@ void add_stats(CLI::App& data, Invocation& invocation) {
     const ImageFolder folder = open_image_folder(
         arguments->train, {.label_pattern = arguments->label_pattern, .name = "data stats"});
     const PngBits depth = find_png_bits(folder, -1);  // as training reads them
-    const FolderStatistics result =
-        folder_statistics(folder, {.rules = {.png_bits = depth.bits},
-                                   .progress = scan_progress(invocation)});
+    const FolderStatistics result = folder_statistics(
+        folder, {.rules = {.png_bits = depth.bits}, .progress = scan_progress(invocation)});
     JsonWriter json;
     if (arguments->json) write_stats(json, result);
     std::string text = arguments->splits;
+    for (const std::string& note : folder.notes) {
+      text += fmt::format("note       {}\n", printable(note));
+    }
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
     if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
     print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));
@@ -305,17 +308,10 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   generate->add_flag("--waves", *waves,
                      "Sequences: a wave past ten sensors, to the left or to the right");
   set_action(generate, invocation, [options, waves] {
-    if (*waves) {
-      const int64_t bytes = generate_waves(*options);
-      const int64_t all = 2 * (options->train_per_class + options->val_per_class);
-      print_result(fmt::format("{} drawn waves ({}) in {}\n", all,
-                               human_bytes(static_cast<uint64_t>(bytes)),
-                               printable(options->folder.string())));
-      return 0;
-    }
-    const GenerateResult result = generate_images(*options);
-    print_result(fmt::format("{} drawn images ({}) in {}\n", result.files,
-                             human_bytes(result.bytes), printable(options->folder.string())));
+    const uint64_t bytes = *waves ? generate_waves(*options) : generate_images(*options);
+    print_result(fmt::format(
+        "{} drawn {} ({}) in {}\n", 2 * (options->train_per_class + options->val_per_class),
+        *waves ? "waves" : "images", human_bytes(bytes), printable(options->folder.string())));
     return 0;
   });
 }

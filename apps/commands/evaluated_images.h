@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,15 +29,8 @@ EvaluatedImage evaluated_image(std::string path, int64_t label, std::vector<floa
 std::string predictions_csv(const std::vector<EvaluatedImage>& images,
                             const std::vector<std::string>& classes);
 
-/// Whether a file that begins so is such a CSV file, or such a page.
-bool is_predictions_csv(std::string_view begin);
-bool is_worst_page(std::string_view begin);
-
-/// One HTML file without scripts and without references to others: the `count` images of the
-/// largest loss and the pairs of classes most often mistaken for each other, as the network sees
-/// them and with the class-activation maps of the predicted class.
-std::string worst_page(const Network& network, std::vector<EvaluatedImage> images, size_t count,
-                       const std::string& weights);
+/// Whether a file's content is such a CSV, by its columns.
+bool is_predictions_csv(std::string_view content);
 
 /// The CSV file of `predictions` and the page `out`; of an empty path, nothing.
 class EvaluatedFiles {
@@ -44,8 +38,9 @@ class EvaluatedFiles {
   /// Opens them: throws as Outputs.
   EvaluatedFiles(Outputs& outputs, const std::string& predictions, const std::string& out);
 
-  /// Throws usage where an output is one of the images or, with `whole_folder`, lies in theirs.
-  void add_inputs(const ImageFolder& images, bool whole_folder);
+  /// Throws usage where an output is one of the images, or lies in a folder among `given`, the
+  /// files and folders that the images come from.
+  void add_inputs(const ImageFolder& images, std::span<const std::string> given);
   /// Writes both, the second one also where the first one fails; throws what failed first.
   void write(const Network& network, std::vector<EvaluatedImage> images, size_t worst,
              const std::string& weights);

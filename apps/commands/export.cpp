@@ -8,10 +8,8 @@
 #include "core/tensor/device.h"
 #include "train/onnx/export_onnx.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <string_view>
 
 namespace whisker {
 namespace {
@@ -23,13 +21,6 @@ struct ExportArguments {
   OnnxOptions options;
   FactOptions facts;
 };
-
-// The producer is the second field of an ONNX file (onnx.proto: ModelProto), after the version.
-bool is_own_onnx(std::string_view begin) {
-  constexpr std::string_view producer = "\x12\x07whisker";
-  return begin.starts_with('\x08') &&
-         begin.substr(std::min<size_t>(2, begin.size())).starts_with(producer);
-}
 
 constexpr OutputFormat onnx_format{.name = "an ONNX file of export", .is_own = is_own_onnx};
 

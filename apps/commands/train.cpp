@@ -1,8 +1,9 @@
-// whisker train CONFIG [overrides], --resume RUN, --init WEIGHTS, --dry-run.
+// whisker train CONFIG [overrides], --resume RUN, --repeat RUN, --init WEIGHTS, --dry-run.
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/run_ranks.h"
 #include "apps/ranks/same_inputs.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/pretrained_files.h"
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/start_report.h"
@@ -16,6 +17,7 @@
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
 #include "train/inference/test_set.h"
+#include "train/loop/repeat.h"
 #include "train/loop/trainer.h"
 #include "train/one_command.h"
 #include "train/planning/batch_size_search.h"
@@ -36,11 +38,12 @@ namespace {
 
 struct TrainArguments {
   std::vector<std::string> words;  // CONFIG and overrides, or overrides alone with --resume
-  std::string resume;
+  std::string resume, repeat;
   std::string init, weights_key;
   std::string gpus;
   int max_restarts = 0;
   OneCommand one_command;  // where there is no CONFIG
+  bool pretrained = false;
   bool dry_run = false;
   bool find_lr = false;
 };
@@ -51,9 +54,12 @@ int exit_code_of(const TrainResult& result) {
 }
 
 std::string closing_line(const TrainResult& result) {
-  static constexpr std::string_view reasons[] = {"finished", "stopped early: the metric stalled",
+  static constexpr std::string_view reasons[] = {"finished",
+                                                 "stopped early: the metric stalled",
                                                  "stopped: the time budget is used up",
-                                                 "stopped by a signal, saved"};
+                                                 "stopped by a signal, saved",
+                                                 "finished what fits into the time budget",
+                                                 "stopped where the repeated run ended"};
   std::string line =
       fmt::format("{} after {} and {} step{}", reasons[static_cast<size_t>(result.reason)],
                   human_seconds(result.seconds), result.steps, result.steps == 1 ? "" : "s");
@@ -124,7 +130,8 @@ void measure_test(const Experiment& experiment, RunFolder& folder, int64_t best_
                   Progress& progress) {
   Config own = experiment.config;  // rank 0 measures alone
   own.train.batch_size = std::max<int64_t>(1, own.train.batch_size / experiment.ranks->world());
-  const auto [test, bad] = measure_test_set(own, folder.best(), experiment.device);
+  const auto [test, bad] =
+      measure_test_set(own, folder.best(), experiment.device, experiment.arena->compute_dtype());
   for (const std::string& line : bad) progress.on_message("data.test: " + line);
   progress.on_message(fmt::format("test: {} {}  {}",
                                   own.data.kind == DataKind::images ? "images" : "examples",
@@ -136,7 +143,31 @@ void measure_test(const Experiment& experiment, RunFolder& folder, int64_t best_
   folder.metrics().append(json.end_object().str() + "\n");
 }
 
-int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invocation& invocation) {
+// A run to be repeated.
+struct Recorded {
+  std::filesystem::path run;
+  TrainState state;
+};
+
+// Exit code 4 where the weights differ, unless a GPU may give others each time.
+int compare_with(const Recorded& recorded, const RunFolder& folder, const Config& config,
+                 Device device, Progress& progress) {
+  const std::string name = printable(recorded.run.string());
+  if (same_weights(recorded.run, folder.path())) {
+    progress.on_message(fmt::format("the weights are those of {}, bit for bit", name));
+    return 0;
+  }
+  const bool may_differ = device.kind == DeviceKind::cuda && !config.deterministic;
+  progress.on_message(fmt::format(
+      "the weights differ from those of {}: {}", name,
+      may_differ ? "a GPU repeats bits with deterministic: true only"
+                 : "init.from or data have another content, or one of the runs was short of memory "
+                   "and used other algorithms"));
+  return may_differ ? 0 : static_cast<int>(ErrorKind::checkpoint);
+}
+
+int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invocation& invocation,
+             const Recorded* recorded = nullptr) {
   const Config& config = experiment.config;
   const std::atomic<int>& stop = catch_stop_signals();
   if (!folder.writes() && config.train.log_ranks && folder.reachable()) {
@@ -171,6 +202,11 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   if (resume) {
     if (folder.writes()) tested = test_line(folder, config.data.test);
     trainer.resume();
+  } else if (recorded) {
+    trainer.repeat(recorded->state);
+    progress.on_message(fmt::format("repeats {}: its timed algorithms, its plan, and its {} steps",
+                                    printable(recorded->run.string()),
+                                    grouped(recorded->state.step)));
   } else {
     load_algorithms(experiment.device);
   }
@@ -190,8 +226,8 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
       progress.on_message(fmt::format("unreadable: {}", bad.reason));
     }
   }
-  const bool whole =
-      result.reason == StopReason::finished || result.reason == StopReason::early_stopping;
+  const bool whole = result.reason != StopReason::time_budget &&
+                     result.reason != StopReason::signal && result.reason != StopReason::repeated;
   if (whole && folder.writes() && !config.data.test.empty()) {
     if (!tested.empty() && folder.metrics().offset() == log_size) {
       folder.metrics().append(tested);  // of this very network
@@ -209,9 +245,13 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
     progress.on_message(
         fmt::format("continue with: whisker train --resume {}", printable(folder.path().string())));
   }
+  int code = exit_code_of(result);
+  if (recorded && code == 0 && folder.writes()) {
+    code = compare_with(*recorded, folder, config, experiment.device, progress);
+  }
   folder.close();
   if (experiment.ranks->rank() == 0) print_result(printable(folder.path().string()) + "\n");
-  return exit_code_of(result);
+  return code;
 }
 
 // work(); what ends it stands in the run's log as well, and a folder that somebody removed is no
@@ -279,6 +319,36 @@ void check_resume(const TrainArguments& arguments) {
   }
 }
 
+// What a repeated run may set: where things are, and the threads that the run had.
+void check_repeat(const TrainArguments& arguments) {
+  constexpr std::string_view free_keys[] = {"name",         "runs",      "data.train",
+                                            "data.val",     "data.test", "data.csv",
+                                            "data.workers", "init.from", "runtime.threads"};
+  const bool others = !arguments.resume.empty() || !arguments.init.empty() ||
+                      !arguments.weights_key.empty() || !arguments.one_command.data.empty();
+  if (others || arguments.dry_run || arguments.find_lr || arguments.max_restarts > 0) {
+    fail(
+        ErrorKind::usage,
+        "--repeat: not together with --resume, --data, --init, --weights-key, --dry-run, --find-lr "
+        "or --max-restarts");
+  }
+  for (const std::string& word : arguments.words) {
+    if (std::ranges::find(free_keys, word.substr(0, word.find('='))) != std::end(free_keys))
+      continue;
+    fail(ErrorKind::usage,
+         "--repeat: '{}' would make another run; expected one of {}. Another run with the same "
+         "configuration: whisker train {}/config.yaml {}",
+         word, fmt::join(free_keys, ", "), printable(arguments.repeat), word);
+  }
+  if (!std::filesystem::is_regular_file(std::filesystem::path(arguments.repeat) / "config.yaml")) {
+    fail(
+        ErrorKind::checkpoint,
+        "--repeat: {}: not a run folder (no config.yaml in it). Name a folder that 'whisker train' "
+        "made.",
+        printable(arguments.repeat));
+  }
+}
+
 int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
                Invocation& invocation) {
   RunFolder folder =
@@ -298,27 +368,43 @@ int resume_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>
   });
 }
 
-// Writes the curve into a new run folder, and nothing else.
+// Writes the curves into a new folder, and nothing else.
 int find_rate(Config config) {
   settle_batch_size(config);
-  const RangeTest test = find_learning_rate(config);
-  RunFolder folder = RunFolder::create(config.runs, config.name);
-  const std::filesystem::path curve = folder.path() / "find_lr.svg";
-  write_file_atomically(curve, range_test_svg(test));
-  tell(test.suggestion > 0
-           ? fmt::format("the loss falls fastest at {0:.2g}: optimizer.lr={0:.2g}\n",
-                         test.suggestion)
-           : std::string("the loss never falls: check data and model\n"));
+  const RangeTests tests = find_learning_rates(config);
+  const std::filesystem::path curve = new_folder_of(config.runs, config.name) / "find_lr.svg";
+  write_file_atomically(curve, range_test_svg(tests));
+  tell(suggestion_text(tests, config.unfreeze_at));
   print_result(printable(curve.string()) + "\n");
-  folder.close();
   return 0;
 }
 
 Config new_config(const TrainArguments& arguments) {
+  if (!arguments.repeat.empty()) {
+    return read_run_config((std::filesystem::path(arguments.repeat) / "config.yaml").string(),
+                           arguments.words);
+  }
   if (!arguments.one_command.data.empty()) {
-    return one_command_config(arguments.one_command, arguments.words);
+    OneCommand command = arguments.one_command;
+    if (arguments.pretrained) {
+      const PretrainedWeights& weights = pretrained_of(command.model);
+      command.model = weights.preset;
+      command.weights = pretrained_file(weights).string();
+    }
+    return one_command_config(command, arguments.words);
   }
   return read_config(arguments.words[0], {arguments.words.begin() + 1, arguments.words.end()});
+}
+
+// Which weights were chosen, or not; "" where the command says it.
+std::string pretrained_note(const TrainArguments& arguments) {
+  const OneCommand& one = arguments.one_command;
+  if (arguments.pretrained && one.model.empty()) {
+    return fmt::format("--pretrained without --model: {} is assumed; --model NAME takes another",
+                       default_pretrained);
+  }
+  const bool new_network = !one.data.empty() && one.weights.empty() && !arguments.pretrained;
+  return new_network ? unused_pretrained_note(one.model) : "";
 }
 
 int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& ranks,
@@ -339,6 +425,9 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
                           ? ""
                           : "With --data, the number of images there decides some of its keys.");
   invocation.device_start.emplace(device_of_rank(config.device, *ranks));
+  const std::string weights_note = pretrained_note(arguments);
+  const bool trains = !arguments.dry_run && !arguments.find_lr;
+  if (!trains && !weights_note.empty() && invocation.verbosity >= 0) tell(weights_note + "\n");
   if (arguments.dry_run) {
     print_result(dry_run(std::move(config)));
     return 0;
@@ -348,18 +437,34 @@ int new_run(const TrainArguments& arguments, const std::shared_ptr<RankGroup>& r
   const std::string batch_size_note = settle_batch_size(config, *ranks);
   Experiment experiment(std::move(config), StartFrom::initial_weights, ranks);
   if (!batch_size_note.empty()) experiment.notes.push_back(batch_size_note);
+  if (!weights_note.empty()) experiment.notes.push_back(weights_note);
+  std::optional<Recorded> recorded;
+  if (!arguments.repeat.empty()) {
+    require_same_checkpoint(*ranks, RunFolder::of_rank_0(arguments.repeat));
+    recorded = {.run = arguments.repeat,
+                .state = load_last(std::filesystem::path(arguments.repeat) / "last").state};
+    check_repeatable(recorded->run, recorded->state, experiment);
+  }
   RunFolder folder = new_folder(*ranks, experiment.config);
-  return logged(folder, [&] { return train_in(experiment, folder, false, invocation); });
+  return logged(folder, [&] {
+    return train_in(experiment, folder, false, invocation, recorded ? &*recorded : nullptr);
+  });
 }
 
 void check_one_command(const TrainArguments& arguments) {
   const OneCommand& one = arguments.one_command;
-  const bool any = !one.data.empty() || !one.weights.empty() || !one.model.empty();
+  const bool any =
+      !one.data.empty() || !one.weights.empty() || !one.model.empty() || arguments.pretrained;
   if (!any) return;
   if (one.data.empty() || !arguments.resume.empty() || !arguments.init.empty()) {
     fail(ErrorKind::usage,
-         "train: --weights and --model go with --data DIR, which goes neither with --resume nor "
-         "with --init. Beside a configuration file use --init, model= and data.train=.");
+         "train: --weights, --pretrained and --model go with --data DIR, which goes neither with "
+         "--resume nor with --init. Beside a configuration file use --init, model= and "
+         "data.train=.");
+  }
+  if (arguments.pretrained && !one.weights.empty()) {
+    fail(ErrorKind::usage,
+         "train: --pretrained and --weights both say where the training starts: leave one out.");
   }
   for (const std::string& word : arguments.words) {
     if (word.find('=') != std::string::npos) continue;
@@ -374,10 +479,13 @@ int run_train(const TrainArguments& arguments, Invocation& invocation) {
   RunRanks ranks;
   return ranks.run([&] {
     require_same_command(*ranks.group(), *invocation.command);
+    if (!arguments.repeat.empty()) check_repeat(arguments);
     if (!arguments.resume.empty()) check_resume(arguments);
     check_one_command(arguments);
-    if (arguments.resume.empty() && arguments.words.empty() && arguments.one_command.data.empty()) {
-      fail(ErrorKind::usage, "train: expected a configuration file, --data DIR, or --resume RUN");
+    if (arguments.resume.empty() && arguments.repeat.empty() && arguments.words.empty() &&
+        arguments.one_command.data.empty()) {
+      fail(ErrorKind::usage,
+           "train: expected a configuration file, --data DIR, --resume RUN, or --repeat RUN");
     }
     return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)
                                     : resume_run(arguments, ranks.group(), invocation);
@@ -398,7 +506,14 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option(
       "--model", arguments->one_command.model,
       "With --data: a preset, where --weights does not say or a new network is wanted");
+  train->add_flag("--pretrained", arguments->pretrained,
+                  fmt::format("With --data: fine-tune downloaded weights of --model ({}); 'whisker "
+                              "models' lists them",
+                              default_pretrained));
   train->add_option("--resume", arguments->resume, "Continue this run folder where it stopped");
+  train->add_option("--repeat", arguments->repeat,
+                    "Train as this run did, with its timed algorithms and its plan, into a new "
+                    "folder: the same bits");
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--weights-key", arguments->weights_key,
                     "Of a checkpoint in --weights or --init: the key of the weights, as model_ema "

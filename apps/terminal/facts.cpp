@@ -4,8 +4,11 @@
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file.h"
+#include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
+#include "train/experiment.h"
+#include "train/metrics/metrics.h"
 #include "train/model/imagenet_classes.h"
 
 #include <map>
@@ -97,17 +100,71 @@ std::string check_output_name(const std::string& name) {
   return name.empty() ? "expected a name, got ''" : "";
 }
 
-void add_precision(CLI::App* command, PrecisionKind& precision) {
-  static const std::map<std::string, PrecisionKind> kinds = {{"auto", PrecisionKind::automatic},
+namespace {
+
+const std::map<std::string, PrecisionKind>& precision_names() {
+  static const std::map<std::string, PrecisionKind> names = {{"auto", PrecisionKind::automatic},
                                                              {"f32", PrecisionKind::f32},
                                                              {"bf16", PrecisionKind::bf16},
                                                              {"f16", PrecisionKind::f16}};
-  command
+  return names;
+}
+
+template <class Precision>
+CLI::Option* add_precision_option(CLI::App* command, Precision& precision) {
+  return command
       ->add_option_function<std::string>(
-          "--precision", [&precision](const std::string& name) { precision = kinds.at(name); },
+          "--precision",
+          [&precision](const std::string& name) { precision = precision_names().at(name); },
           "What layers compute in; auto: bf16 or f16 on a GPU, f32 on a CPU")
-      ->check(CLI::IsMember(&kinds))
-      ->default_str("f32");
+      ->check(CLI::IsMember(&precision_names()));
+}
+
+// "loss 0.1250 accuracy 0.9580" of a validation.
+std::string figures_of(const JsonValue& metrics) {
+  std::string text;
+  for (const char* name :
+       {"loss", "accuracy", "f1_macro", "f1_class", "mae", "rmse", "perplexity"}) {
+    const JsonValue* value = metrics.find(name);
+    if (!value || !value->is_number()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : " ", name, figure_text(value->as_double()));
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_precision(CLI::App* command, PrecisionKind& precision) {
+  add_precision_option(command, precision)->default_str("f32");
+}
+
+void add_precision(CLI::App* command, std::optional<PrecisionKind>& precision) {
+  add_precision_option(command, precision)->default_str("that of the validation in WEIGHTS");
+}
+
+StoredPrecision stored_precision(const SafetensorsFile& weights, Device device) {
+  const auto found = weights.metadata().find("metrics");
+  if (found == weights.metadata().end()) return {};
+  JsonValue metrics;
+  try {
+    metrics = JsonValue::parse(found->second, {.name = weights.name()});
+    const auto kind = precision_names().find(metrics.at("precision").as_string());
+    if (kind == precision_names().end() || kind->second == PrecisionKind::f32) return {};
+    try {
+      return {.dtype = compute_dtype(kind->second, device),
+              .note = fmt::format("{}: evaluated in {}, as its validation was: --precision f32 "
+                                  "computes in f32",
+                                  printable(weights.name()), kind->first)};
+    } catch (const Error&) {
+      return {.note =
+                  fmt::format("{}: its validation in {} gave {}; {} does not compute in {}, and "
+                              "evaluates in f32",
+                              printable(weights.name()), kind->first, figures_of(metrics), device,
+                              kind->first)};
+    }
+  } catch (const Error&) {  // of a version that did not store it, or made elsewhere
+    return {};
+  }
 }
 
 }  // namespace whisker

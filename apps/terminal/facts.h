@@ -2,9 +2,11 @@
 #pragma once
 
 #include "core/io/outputs.h"
+#include "core/io/safetensors.h"
 #include "train/config/config.h"
 #include "train/model/network.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,5 +46,16 @@ std::string check_output_name(const std::string& name);
 
 /// `--precision`.
 void add_precision(CLI::App* command, PrecisionKind& precision);
+/// The same where the weights say what none given means: see stored_precision().
+void add_precision(CLI::App* command, std::optional<PrecisionKind>& precision);
+
+/// What `evaluate` computes in where no precision is given: that of the validation in the file's
+/// metadata (f32 without one) where `device` has it, else f32. `note` says so, in the second case
+/// with the figures of that validation; "" for f32.
+struct StoredPrecision {
+  DType dtype = DType::f32;
+  std::string note;
+};
+StoredPrecision stored_precision(const SafetensorsFile& weights, Device device);
 
 }  // namespace whisker

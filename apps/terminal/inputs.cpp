@@ -4,6 +4,8 @@
 #include "core/error.h"
 #include "core/io/text.h"
 #include "core/work_progress.h"
+#include "data/codec/decode.h"
+#include "data/codec/image_end.h"
 #include "data/codec/unsupported_formats.h"
 
 #include <algorithm>
@@ -44,22 +46,38 @@ std::optional<std::string> LineReader::next() {
 
 bool LineReader::begins_as_image() {
   using namespace std::string_view_literals;
-  constexpr std::array magics = {"\xff\xd8\xff"sv, "\x89PNG\r\n\x1a\n"sv, "BM"sv, "RIFF"sv};
-  constexpr size_t enough = 18;  // of a BMP, whose header's size ends there
+  constexpr size_t enough = 32;  // also for the formats that are not supported
   const auto begin = [&] { return std::string_view(buffer_).substr(begin_, enough); };
-  // Names begin with BM and RIFF as well: a line is one.
-  const auto is_text = [&] {
-    const bool line = line_end() != std::string::npos && (begin()[0] == 'B' || begin()[0] == 'R');
-    return line || std::ranges::none_of(magics, [&](std::string_view magic) {
-             return magic.starts_with(begin().substr(0, magic.size()));
-           });
+  const auto is_image = [&] {
+    const std::string_view found = begin();
+    const bool bmp = found.starts_with("BM") && found.substr(2).size() >= 16 &&
+                     found.substr(15, 3) == "\0\0\0"sv;  // of its header's size
+    const bool webp =
+        found.starts_with("RIFF") && found.size() >= 12 && found.substr(8, 4) == "WEBP";
+    return bmp || webp || found.starts_with("\xff\xd8\xff") ||
+           found.starts_with("\x89PNG\r\n\x1a\n") || begins_as_pnm_line();
   };
-  while (begin().size() < enough && !is_text() && fill(true)) {
+  // Its answer does not wait for more. PNG's signature has a line break in it.
+  const auto is_name = [&] { return line_end() != std::string::npos && begin()[0] != '\x89'; };
+  while (!is_image() && begin().size() < enough && !is_name() && fill(true)) {
   }
-  const std::string_view found = begin();
-  const bool bmp = found.starts_with("BM") && found.size() == enough && found.ends_with("\0\0\0"sv);
-  const bool webp = found.starts_with("RIFF") && found.size() >= 12 && found.substr(8, 4) == "WEBP";
-  return bmp || webp || found.starts_with(magics[0]) || found.starts_with(magics[1]);
+  if (is_image()) return true;
+  const auto is_control = [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+  };
+  const UnsupportedFormat format = detect_unsupported(bytes_of(begin()));
+  if (!format.name.empty() && std::ranges::any_of(begin(), is_control)) {
+    fail(ErrorKind::data, "{}: expected an image or a list of names, got {}; {}.", name_,
+         format.name, supported_formats);
+  }
+  return false;
+}
+
+// Names begin with P1 to P6 and a blank as well, but have letters behind it.
+bool LineReader::begins_as_pnm_line() const {
+  if (!begins_as_pnm(bytes_of(std::string_view(buffer_).substr(begin_)))) return false;
+  const size_t other = buffer_.find_first_not_of("0123456789 \t\v\f\r", begin_ + 2);
+  return other != std::string::npos && (buffer_[other] == '\n' || buffer_[other] == '#');
 }
 
 std::string LineReader::rest() {
@@ -158,15 +176,33 @@ std::optional<size_t> InputNames::count() const {
   return std::ranges::all_of(pending_, given) ? std::optional(pending_.size()) : std::nullopt;
 }
 
+std::vector<std::string> InputNames::known() const {
+  std::vector<std::string> names;
+  for (const std::optional<std::string>& name : pending_) {
+    if (name) names.push_back(*name);
+  }
+  return names;
+}
+
 // An image file is read by its path, and a decoder may read it twice: standard input gets one.
 std::string InputNames::copied_image() {
   const std::string bytes = lines_.rest();
+  unused_ = bytes.size() - image_end(bytes_of(bytes)).value_or(bytes.size());
   image_file_ = FileDescriptor(::memfd_create("image", MFD_CLOEXEC));
   if (!image_file_) fail_disk("keep the image of", "standard input", errno);
   write_all(system_file_calls(), image_file_.get(), std::as_bytes(std::span(bytes)),
             "standard input");
   image_ = fmt::format("/proc/self/fd/{}", image_file_.get());
   return image_;
+}
+
+std::string InputNames::note() const {
+  const std::string note = normalised_.note("paths");
+  if (unused_ == 0) return note;
+  return fmt::format(
+      "{}{}standard input: {} bytes behind the image's end are not used; for several images give "
+      "their names, one per line",
+      note, note.empty() ? "" : "\n", unused_);
 }
 
 std::vector<std::string> InputNames::expanded(const std::string& name) {

@@ -27,14 +27,16 @@ class LineReader {
   std::optional<std::string> next();
   /// Whether next() would return a line without waiting.
   bool waiting();
-  /// Before next(): whether the file begins as a JPEG, PNG, BMP or WebP does. Waits for the first
-  /// line, or for as many bytes as tell.
+  /// Before next(): whether the file begins as a JPEG, PNG, BMP, WebP, PBM, PGM or PPM does. Waits
+  /// for the first line, or for as many bytes as tell. Throws data for an image of another format
+  /// and other known files that are no text.
   bool begins_as_image();
   /// All that is left. Throws data for more than 2 GiB.
   std::string rest();
 
  private:
   bool fill(bool wait);
+  bool begins_as_pnm_line() const;
   size_t line_end() const { return buffer_.find(end_, begin_); }
 
   int fd_;
@@ -69,14 +71,16 @@ class InputNames {
   std::vector<std::string> next(size_t most);
   /// Number of names; unset when standard input decides.
   std::optional<size_t> count() const;
+  /// The names that next() is to return, but for those of standard input.
+  std::vector<std::string> known() const;
   /// The folders walked so far, as given.
   const std::vector<std::string>& folders() const { return folders_; }
   /// Paths of files in folders that are not images, so far.
   const std::vector<SkippedFile>& skipped() const { return skipped_; }
   /// Of the files in folders: see use_of_files().
   std::string use() const { return use_of_files(used_, links_, skipped_); }
-  /// What was assumed of names so far; "" for nothing.
-  std::string note() const { return normalised_.note("paths"); }
+  /// What was assumed of names, and of standard input, so far; "" for nothing.
+  std::string note() const;
   /// `name`, or "-" for the image of standard input, whose name is that of a copy.
   std::string shown(const std::string& name) const {
     return !image_.empty() && name == image_ ? "-" : name;
@@ -91,6 +95,7 @@ class InputNames {
   NormalisedNames normalised_;
   bool decided_ = false;  // whether standard input is an image
   std::string image_;     // the copy's path
+  size_t unused_ = 0;     // bytes behind that image
   FileDescriptor image_file_;
   std::deque<std::optional<std::string>> pending_;  // nullopt: the lines of standard input
   int64_t used_ = 0, links_ = 0;                    // files in folders

@@ -3,6 +3,7 @@
 
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/text.h"
 
 #include <algorithm>
 #include <string_view>
@@ -21,9 +22,9 @@ std::string bar_text(double share, size_t width) {
 }
 
 // The stage after the training step itself that took longest, when it took a fifth or more of an
-// epoch worth speeding up.
+// epoch worth speeding up whose times are those of later ones.
 std::string slow_stage(const EpochEvent& event, DataKind data) {
-  if (event.seconds < 1) return "";
+  if (event.seconds < 1 || !event.steady) return "";
   size_t slowest = 0;
   for (size_t i = 0; i < stage_names.size(); ++i) {
     if (static_cast<Stage>(i) == Stage::step) continue;
@@ -57,6 +58,23 @@ std::string slow_rank(const StepEvent& event) {
   return fmt::format("rank {} {:.0f} % slower", event.ranks->slowest, 100 * event.ranks->excess);
 }
 
+// What is known of it: the run's time is not before all layers are trained.
+std::string time_left(const StepEvent& event) {
+  std::string text;
+  if (event.epoch_seconds_left) {
+    text = fmt::format("{} of this epoch", rounded_seconds(*event.epoch_seconds_left));
+  }
+  if (event.run_seconds_left) {
+    text += fmt::format("{}{} of the run", text.empty() ? "" : ", ",
+                        rounded_seconds(*event.run_seconds_left));
+  }
+  return text;
+}
+
+std::string position(const StepEvent& event) {
+  return fmt::format("epoch {}/{}", event.epoch + 1, event.epochs);
+}
+
 }  // namespace
 
 std::string status_text(const StepEvent& event, int columns) {
@@ -67,7 +85,7 @@ std::string status_text(const StepEvent& event, int columns) {
       fmt::format("wait {:.0f} %", 100 * event.wait_share),
       event.ranks ? fmt::format("comm {:.0f} %", 100 * event.ranks->communication) : "",
       slow_rank(event),
-      fmt::format("{} left", human_seconds(event.seconds_left))};
+      time_left(event)};
   const auto joined = [&] {
     std::string line;
     for (const std::string& part : parts) line += (line.empty() || part.empty() ? "" : "  ") + part;
@@ -76,6 +94,9 @@ std::string status_text(const StepEvent& event, int columns) {
   for (const size_t least_important : {4, 3, 2, 1, 0, 5}) {
     if (std::ssize(joined()) <= columns) break;
     parts[least_important].clear();
+  }
+  if (std::ssize(joined()) > columns && event.run_seconds_left) {
+    parts.back() = fmt::format("{} left", rounded_seconds(*event.run_seconds_left));
   }
   return joined();
 }
@@ -89,6 +110,14 @@ std::string lines_of(std::span<const std::string> parts, int columns) {
     text += (text.empty() ? "" : fits ? "  " : "\n  ") + part;
   }
   return text;
+}
+
+std::string rounded_seconds(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 100) return fmt::format("{} s", whole);
+  const int64_t minutes = (whole + 30) / 60;
+  if (minutes < 100) return fmt::format("{} min", minutes);
+  return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
 std::string human_seconds(double seconds) {
@@ -130,6 +159,15 @@ void Progress::on_detail(const std::string& line) {
   }
 }
 
+// Whether another line, or the bar, is to be shown now.
+bool Progress::due() {
+  if (verbosity_ < 0) return false;
+  const auto interval = bar_ ? std::chrono::milliseconds(200) : std::chrono::seconds(5);
+  if (Clock::now() - last_ < interval) return false;
+  last_ = Clock::now();
+  return true;
+}
+
 void Progress::on_step(const StepEvent& event) {
   if (!stepped_) {
     stepped_ = true;
@@ -137,15 +175,12 @@ void Progress::on_step(const StepEvent& event) {
                           seconds_since_process_start()));
     if (const std::string line = device_start_text(device_); !line.empty()) on_detail(line);
   }
-  if (verbosity_ < 0) return;
-  const auto interval = bar_ ? std::chrono::milliseconds(200) : std::chrono::seconds(5);
-  if (Clock::now() - last_ < interval) return;
-  last_ = Clock::now();
+  if (!due()) return;
   const int columns = std::max(20, terminal_width(stderr) - 1);
   if (bar_) {  // as wide as the status text permits
     constexpr int narrowest = 4, widest = 20;
     const double share = static_cast<double>(event.batch) / static_cast<double>(event.batches);
-    const std::string before = fmt::format("epoch {} [", event.epoch + 1);
+    const std::string before = position(event) + " [";
     const int beside = columns - static_cast<int>(before.size()) - 2;
     const std::string status = status_text(event, beside - narrowest);
     const int width = std::clamp(beside - static_cast<int>(status.size()), narrowest, widest);
@@ -154,7 +189,7 @@ void Progress::on_step(const StepEvent& event) {
     bar_shown_ = true;
   } else {
     const std::string before =
-        fmt::format("epoch {} step {}/{}  ", event.epoch + 1, event.batch, event.batches);
+        fmt::format("{} step {}/{}  ", position(event), event.batch, event.batches);
     tell(before + status_text(event, columns - static_cast<int>(before.size())) + "\n");
   }
 }
@@ -169,7 +204,7 @@ void Progress::on_epoch(const EpochEvent& event) {
     for (const Figure& one : event.val_figures) {
       val += fmt::format(" {} {}", one.label(), figure_text(one.value));
     }
-    parts.push_back(val + (event.best ? " (best)" : ""));
+    parts.push_back(val + (event.best ? fmt::format(" (best {})", event.best_by) : std::string()));
   }
   parts.push_back(human_seconds(event.seconds));
   if (const std::string slow = slow_stage(event, data_); !slow.empty() && !told_slow_) {
@@ -183,6 +218,18 @@ void Progress::on_epoch(const EpochEvent& event) {
       split.push_back(fmt::format("{} {:.2f} s", stage_names[i], event.times.seconds[i]));
     }
     say(lines_of(split, terminal_width(stderr)));
+  }
+}
+
+void Progress::on_preparing(const Preparing& preparing) {
+  if (!due()) return;
+  const std::string line =
+      fmt::format("{}: {} of {}", preparing.what, grouped(preparing.done), grouped(preparing.all));
+  if (bar_) {
+    show_bar(line);
+    bar_shown_ = true;
+  } else {
+    tell(line + "\n");
   }
 }
 

@@ -20,12 +20,14 @@ class Progress final : public TrainObserver {
   void on_step(const StepEvent& event) override;
   void on_epoch(const EpochEvent& event) override;
   void on_message(const std::string& text) override;
+  void on_preparing(const Preparing& preparing) override;
   /// A line for log.txt, and with -v for stderr.
   void on_detail(const std::string& line);
 
  private:
   void say(const std::string& line);  // stderr and log.txt
   void clear_bar();
+  bool due();
 
   RunFolder& folder_;
   Device device_;
@@ -38,12 +40,16 @@ class Progress final : public TrainObserver {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// "loss 0.6931 acc 0.500 1200 examples/s wait 2 % 3.0 s left", of several ranks also "comm 4 %"
-/// and a slow one's name, without unknown values and values that do not fit into `columns`.
+/// "loss 0.6931 acc 0.500 1200 examples/s wait 2 % 41 s of this epoch, 9 min of the run", of
+/// several ranks also "comm 4 %" and a slow one's name, without unknown values and values that do
+/// not fit into `columns`.
 std::string status_text(const StepEvent& event, int columns);
 
 /// `parts` separated by two spaces, wrapped at `columns` onto indented lines.
 std::string lines_of(std::span<const std::string> parts, int columns);
+
+/// "2 h 05 min", "9 min", "41 s": a time that is estimated.
+std::string rounded_seconds(double seconds);
 
 /// "1 h 02 min", "3 min 05 s", "4.2 s".
 std::string human_seconds(double seconds);

@@ -20,14 +20,12 @@ struct TrainingNorm {
   Tensor sums = {};                ///< forward: Convolved::sums of x, or undefined
   Tensor mean = {}, inv_std = {};  ///< (C); forward writes them
   Tensor variance = {};            ///< (C), biased: written from sums where defined
-  Tensor folded = {};              ///< (2, C), as x: its factor and what is added to that
   RunningStatistics running = {};  ///< forward
 };
 
 /// A backward pass of a convolution behind a batch_norm.
 struct ConvNormGradients {
-  Tensor dy;           ///< of the convolution's result
-  Tensor others = {};  ///< as x: of what else reads the batch_norm's result at the end of a block
+  Tensor dy;  ///< of the convolution's result
   NormGrads norm = {};
   Tensor dw = {};  ///< computed when defined
 };
@@ -43,42 +41,32 @@ constexpr bool fuses_pointwise_norm(const Conv2dGeometry& g) {
          g.c_out <= 80;
 }
 
-/// What a convolution leaves. Sums are f32 (sum_rows(), channels): of y and of its squares over all
-/// but the channels; with three rows, of y - shift and of its squares, and the shift, near the
-/// mean, so that the variance does not cancel.
+/// What a convolution leaves. Sums are f32 (3, channels): of y - shift and of its squares over all
+/// but the channels, and the shift, near the mean, so that the variance does not cancel.
 struct SummedOutput {
   const Tensor& y;
   const Tensor& sums;
 };
-/// Of convolve(), or `normalised`: of convolve_normalised(). Depthwise convolutions of fuses_norm()
-/// know a shift in both, those of fuses_pointwise_norm() in the second.
-constexpr int64_t sum_rows(const Conv2dGeometry& g, bool normalised) {
-  return fuses_norm(g) || (normalised && fuses_pointwise_norm(g)) ? 3 : 2;
-}
 
-/// Geometries have neither bias nor activation.
+/// Own kernels, of depthwise and pointwise convolutions. Geometries have neither bias nor
+/// activation.
 class FusedConvNorm {
  public:
   virtual ~FusedConvNorm() = default;
 
-  /// Computes y and its sums. False, with nothing done, where that is not known to be faster than
-  /// conv2d and the pass over y that batch_norm makes otherwise; never for those of fuses_norm().
-  virtual bool convolve(const Conv2dGeometry& g, const AffineInputs& in,
+  /// Computes y and its sums, of a convolution of fuses_norm().
+  virtual void convolve(const Conv2dGeometry& g, const AffineInputs& in,
                         const SummedOutput& out) = 0;
   /// Writes the statistics, what batch_norm_train finds out about x: from its sums, or from x
   /// itself without.
   virtual void statistics(const TrainingNorm& norm) = 0;
-  /// True where the two methods below are known to be faster, all passes taken together, than
-  /// batch_norm and conv2d; at the end of a block, where the second is. The statistics and
-  /// norm.folded may be undefined here.
-  virtual bool prefers_fused(const Conv2dGeometry& g, const TrainingNorm& norm,
-                             const Tensor& w) = 0;
-  /// y = norm(x) * w and the sums of y; also writes norm.folded. False where the sums were not
-  /// computed.
-  virtual bool convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
+  /// True for the convolutions that the two methods below compute: those of fuses_norm(), and where
+  /// the device has the instructions those of fuses_pointwise_norm(). The norm's gamma and beta are
+  /// f32, and it has no residual.
+  virtual bool takes_norm(const Conv2dGeometry& g) = 0;
+  /// y = norm(x) * w and the sums of y.
+  virtual void convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
                                    const Tensor& w, const SummedOutput& out) = 0;
-  /// At the end of a block norm.folded and gradients.dw are undefined: the weights' gradient is
-  /// conv2d_backward's to compute.
   virtual void convolve_normalised_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
                                             const Tensor& w,
                                             const ConvNormGradients& gradients) = 0;

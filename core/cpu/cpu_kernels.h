@@ -6,6 +6,7 @@
 
 #include "core/cpu/onednn/gemm.h"
 #include "core/cpu/support/allocator.h"
+#include "core/cpu/support/libraries.h"
 #include "core/cpu/support/options.h"
 #include "core/cpu/via_f32.h"
 #include "core/tensor/tensor.h"

@@ -18,31 +18,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number N of a path /proc/self/fd/N; -1 for other paths.
+// The number N of a path /proc/self/fd/N, or .../task/T/fd/N of a thread; -1 for other paths.
 int descriptor_of(const fs::path& path) {
   std::error_code error;
   const fs::path folder = fs::canonical(path.parent_path(), error);
-  if (error || folder != fs::canonical("/proc/self/fd", error) || error) return -1;
+  if (error || folder.filename() != "fd") return -1;
+  const fs::path process = fs::canonical("/proc/self", error);
+  const fs::path of = folder.parent_path();
+  if (error || (of != process && of.parent_path() != process / "task")) return -1;
   const std::string name = path.filename().string();
   int number = -1;
   const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
   return failed == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
-std::string first_bytes(const fs::path& path) {
-  constexpr size_t most = 4096;
-  // O_NONBLOCK: what was a regular file a moment ago may be a pipe by now.
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  std::string bytes(most, '\0');
-  size_t size = 0;
-  while (fd && size < most) {
-    const ssize_t got = ::read(fd.get(), bytes.data() + size, most - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    size += static_cast<size_t>(got);
-  }
-  bytes.resize(size);
-  return bytes;
+bool is_own(const OutputFormat& format, const fs::path& path) {
+  const MappedFile file(path, ErrorKind::usage);
+  return format.is_own({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
 }
 
 }  // namespace
@@ -58,7 +50,10 @@ OutputTarget output_target(const fs::path& path, const std::string& name) {
     std::error_code error;
     const fs::path to = fs::read_symlink(target.path, error);
     if (error) fail_disk("read the link", target.path, error.value());
-    target.path = target.path.parent_path() / to;  // `to` itself where it is absolute
+    const fs::path next = target.path.parent_path() / to;  // `to` itself where it is absolute
+    // Another process's pipe, /proc/PID/fd/N, has no name: the kernel alone follows the link.
+    if (::lstat(next.c_str(), &info) != 0 && ::stat(target.path.c_str(), &info) == 0) break;
+    target.path = next;
   }
   target.exists = target.descriptor >= 0 ? ::fstat(target.descriptor, &info) == 0
                                          : ::stat(target.path.c_str(), &info) == 0;
@@ -140,10 +135,11 @@ Replaced OutputFile::check_replaceable() const {
          "{} exists, and {} never replaces a file unasked. Name another file, or add --force.",
          name_, format_.name);
   }
-  if (!format_.is_own(first_bytes(now.path))) {
+  if (!is_own(format_, now.path)) {
     fail(ErrorKind::usage,
-         "{} exists and is not {}. Name another file, or add --force to replace it.", name_,
-         format_.name);
+         "{} exists and is not {}, or was edited since. Name another file, or add --force to "
+         "replace it.",
+         name_, format_.name);
   }
   if (::faccessat(AT_FDCWD, now.path.c_str(), W_OK, AT_EACCESS) != 0) {
     fail(ErrorKind::usage,

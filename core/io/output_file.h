@@ -19,9 +19,9 @@ namespace whisker {
 /// What a command writes, and how an earlier one of the same kind is recognised.
 struct OutputFormat {
   std::string_view name;  ///< for messages: "a heat map of classify --cam"
-  /// Whether a file with these first bytes, at most 4 KiB, is of this kind and ours. Null: nothing
-  /// is replaced without --force, as for weights.
-  bool (*is_own)(std::string_view begin) = nullptr;
+  /// Whether a file of this content is of this kind, and as it was written: see checksum_mark.h.
+  /// Null: nothing is replaced without --force, as for weights.
+  bool (*is_own)(std::string_view content) = nullptr;
 };
 
 /// What an output replaces.

@@ -84,8 +84,21 @@ void Outputs::add_data(const fs::path& path) {
     for (const FileId& above : folders_from(real_path(path).parent_path())) {
       above_data_.emplace(above, path);
     }
+    add_folders_between(path.parent_path());
   }
   for (const Output& output : outputs_) check(output);
+}
+
+// A walk of a data folder reads those in it as well, which links may have elsewhere. `folder` is of
+// a file; without a data folder above it, the file was given by itself.
+void Outputs::add_folders_between(fs::path folder) {
+  std::map<FileId, fs::path> between;
+  for (; !folder.empty(); folder = folder.parent_path()) {
+    const std::optional<FileId> id = id_of(folder);
+    if (id && data_folders_.contains(*id)) return data_folders_.merge(between);
+    if (!id || !folder.has_relative_path()) return;
+    between.emplace(*id, folder);
+  }
 }
 
 void Outputs::refuse_input(const Output& output, const fs::path& input) const {

@@ -34,7 +34,8 @@ class Outputs {
   /// A file that the command reads, as its weights; what is not there is left to its reader.
   void add_input(const std::filesystem::path& path);
   /// A file or folder of data: besides, no output lies in the folder, and no output folder contains
-  /// or is in it. Inputs may follow outputs: throws usage for one that is an output, or among them.
+  /// or is in it. Files in a folder follow it: links may lead to other folders. Inputs may follow
+  /// outputs: throws usage for one that is an output, or among them.
   void add_data(const std::filesystem::path& path);
 
   /// The file that `option` names. Throws usage for an input, a place among the data, another
@@ -66,13 +67,14 @@ class Outputs {
   void check(const Output& output) const;
   void refuse_input(const Output& output, const std::filesystem::path& input) const;
   void make_folders(const std::filesystem::path& folder);
+  void add_folders_between(std::filesystem::path folder);
 
   std::string command_;
   bool force_;
   Tell tell_;
   const FileCalls& calls_;
   std::map<FileId, std::filesystem::path> inputs_;        // files, and folders of data
-  std::map<FileId, std::filesystem::path> data_folders_;  // themselves
+  std::map<FileId, std::filesystem::path> data_folders_;  // themselves, and those in them
   std::map<FileId, std::filesystem::path> above_data_;    // the folders that data lie in
   std::set<std::filesystem::path> seen_parents_;          // of data files
   std::deque<Output> outputs_;

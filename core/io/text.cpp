@@ -124,6 +124,15 @@ std::string excerpt(std::string_view text) {
   return quoted + (text.empty() ? "'" : "...'");
 }
 
+std::string grouped(int64_t number) {
+  std::string text = fmt::to_string(number);
+  for (size_t at = text.size(), first = number < 0 ? 1 : 0; at > first + 3;) {
+    at -= 3;
+    text.insert(at, 1, ',');
+  }
+  return text;
+}
+
 std::string human_bytes(uint64_t bytes) {
   static constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);

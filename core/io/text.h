@@ -35,6 +35,9 @@ std::string indented(std::string_view text);
 /// `text` printable and in single quotes for a message, cut after 60 code points.
 std::string excerpt(std::string_view text);
 
+/// "11,689,512".
+std::string grouped(int64_t number);
+
 /// "3.4 MiB": bytes in binary units with at most one decimal.
 std::string human_bytes(uint64_t bytes);
 

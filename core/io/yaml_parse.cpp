@@ -117,6 +117,9 @@ class YamlTreeBuilder : public YAML::EventHandler {
         std::string_view::npos) {  // yaml-cpp's own \N and \_ are Latin-1
       refuse(mark_at(mark), "no escapes \\N and \\_; write \\u0085 and \\u00a0");
     }
+    if (value.find('\0') != std::string::npos) {  // a path would end there
+      refuse(mark_at(mark), "no NUL; leave out the escape \\0");
+    }
     if (expects_key()) {
       add_key(mark, value);
       return;

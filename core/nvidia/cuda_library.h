@@ -15,14 +15,6 @@ namespace whisker {
 
 class Backend;
 
-/// Whether convolutions do parts of the batch norms around them (docs/internals/kernels.md, "Fused
-/// convolution and batch norm"); never when `deterministic`.
-enum class ConvNormFusion : uint8_t {
-  never,
-  faster,  ///< where timing has shown it to be
-  always,  ///< wherever cuDNN can
-};
-
 struct CudaOptions {
   bool tf32 = true;            ///< f32 gemms and convolutions may round their operands to tf32
   bool deterministic = false;  ///< only algorithms that repeat bit for bit; turns tf32 off
@@ -34,10 +26,8 @@ struct CudaOptions {
   int64_t search_uses = 0;
   /// Workspace bytes of one convolution, besides an image padded for it (padded_convolution.h).
   int64_t workspace_limit = int64_t{1} << 28;
-  /// The process computes little: convolutions and gemms of a few milliseconds use own kernels, and
-  /// attention runs unfused, because loading cuDNN and cuBLASLt and compiling would take longer.
-  bool short_lived = false;
-  ConvNormFusion conv_norm_fusion = ConvNormFusion::faster;
+  /// Convolutions and gemms by own kernels only, for compute-sanitizer's racecheck.
+  bool without_libraries = false;
   bool operator==(const CudaOptions&) const = default;
 };
 

@@ -151,26 +151,16 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
   return y;
 }
 
-Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w) {
-  Backend& backend = backend_of(x.device());
-  Convolved result{
-      .y = empty_result(geometry, x),
-      .sums = empty({sum_rows(geometry, false), geometry.c_out}, {.device = x.device()})};
-  if (!backend.fused_conv_norm()->convolve(geometry, {.x = x, .w = w},
-                                           {.y = result.y, .sums = result.sums})) {
-    backend.convolution().conv2d(geometry, {.x = x, .w = w}, result.y);
-    result.sums = {};
-  }
-  return result;
-}
-
 Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options) {
   FusedConvNorm* const fused = backend_of(x.device()).fused_conv_norm();
   if (!fused || options.activation.kind != Activation::none || options.max_pool) {
     return {.y = conv2d(x, w, {}, options)};
   }
   const Conv2dGeometry geometry = checked_geometry(x, w, {}, options);
-  const Convolved result = convolve_with_sums(geometry, x, w);
+  if (!fuses_norm(geometry)) return {.y = conv2d(x, w, {}, options)};
+  const Convolved result{.y = empty_result(geometry, x),
+                         .sums = empty({3, geometry.c_out}, {.device = x.device()})};
+  fused->convolve(geometry, {.x = x, .w = w}, {.y = result.y, .sums = result.sums});
   record_conv2d(geometry, x, w, {}, result.y);
   return result;
 }

@@ -6,10 +6,6 @@
 
 namespace whisker {
 
-/// conv2d_with_sums of the checked geometry, without a record of it, for devices with a
-/// FusedConvNorm.
-Convolved convolve_with_sums(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w);
-
 /// conv2d with max-pooling, of the checked geometry; is_monotonic() holds for its activation.
 Tensor conv2d_max_pool2d(const Conv2dGeometry& geometry, const Pool2dOptions& options,
                          const Tensor& x, const Tensor& w, const Tensor& b);

@@ -92,13 +92,10 @@ RunningStatistics running_statistics(const BatchNormState& state, const BatchNor
 
 void check_sums(const Tensor& sums, const Tensor& x) {
   if (!sums.defined()) return;
-  const Shape &got = sums.shape(), plain = {2, x.extent(-1)}, shifted = {3, x.extent(-1)};
-  if ((got == plain || got == shifted) && sums.dtype() == DType::f32 &&
-      sums.device() == x.device()) {
-    return;
-  }
-  fail(ErrorKind::usage, "batch_norm: expected sums {} or {} of f32 beside x {}, got {} of {}.",
-       plain, shifted, x.shape(), got, sums.dtype());
+  const Shape expected{3, x.extent(-1)};
+  if (sums.shape() == expected && sums.dtype() == DType::f32 && sums.device() == x.device()) return;
+  fail(ErrorKind::usage, "batch_norm: expected sums {} of f32 beside x {}, got {} of {}.", expected,
+       x.shape(), sums.shape(), sums.dtype());
 }
 
 }  // namespace
@@ -150,8 +147,7 @@ SavedNorm::SavedNorm(const TrainingNorm& norm, bool with_x)
       beta_(save(norm.beta)),
       residual_(save(norm.residual)),
       mean_(save(norm.mean)),
-      inv_std_(save(norm.inv_std)),
-      folded_(save(norm.folded)) {}
+      inv_std_(save(norm.inv_std)) {}
 
 TrainingNorm SavedNorm::operator()(const Gradients& g) const {
   return {.geometry = geometry_,
@@ -160,8 +156,7 @@ TrainingNorm SavedNorm::operator()(const Gradients& g) const {
           .beta = beta_(g),
           .residual = residual_(g),
           .mean = mean_(g),
-          .inv_std = inv_std_(g),
-          .folded = folded_(g)};
+          .inv_std = inv_std_(g)};
 }
 
 NormGrads wanted_gradients(Gradients& g, size_t first) {
@@ -173,11 +168,6 @@ NormGrads wanted_gradients(Gradients& g, size_t first) {
 UnsummedGrads grads_for(Device device, Gradients& g) {
   return backend_of(device).normalization().adds_unsummed_grads() ? g.unsummed_grads()
                                                                   : UnsummedGrads{g.dy(), {}};
-}
-
-UnsummedGrads batch_norm_grads(const BatchNormGeometry& geometry, Device device, Gradients& g) {
-  return backend_of(device).normalization().scales_grads(geometry) ? g.scaled_grads()
-                                                                   : grads_for(device, g);
 }
 
 Tensor normalise_batch(const TrainingNorm& norm) {
@@ -242,8 +232,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
        y = f.kind == Activation::none || of_x ? Saved() : save_output(y)](Gradients& g) {
         g.no_double_backward();
         const Device device = mean(g).device();
-        // Before dx takes memory: where this multiplies, it frees some.
-        const UnsummedGrads dy = batch_norm_grads(geometry, device, g);
+        // Before dx takes memory: where this adds, it frees some.
+        const UnsummedGrads dy = grads_for(device, g);
         NormGrads wanted = wanted_gradients(g, 0);
         wanted.dresidual = g.grad_buffer_if_needed(3);
         backend_of(device).normalization().batch_norm_backward(geometry,

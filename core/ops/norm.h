@@ -32,13 +32,11 @@ class SavedNorm {
 
  private:
   BatchNormGeometry geometry_;
-  Saved x_, gamma_, beta_, residual_, mean_, inv_std_, folded_;
+  Saved x_, gamma_, beta_, residual_, mean_, inv_std_;
 };
 /// Targets for the inputs x, gamma and beta, the first of which is input `first`.
 NormGrads wanted_gradients(Gradients& g, size_t first);
 /// The gradient of the result, in parts where the device adds them.
 UnsummedGrads grads_for(Device device, Gradients& g);
-/// Likewise for batch_norm_backward, which may multiply by a factor, too.
-UnsummedGrads batch_norm_grads(const BatchNormGeometry& geometry, Device device, Gradients& g);
 
 }  // namespace whisker

@@ -187,8 +187,8 @@ struct Convolved {
   Tensor y = {};     ///< (N, h_out, w_out, c_out)
   Tensor sums = {};  ///< f32, for batch_norm: see SummedOutput; undefined where nobody took them
 };
-/// conv2d without a bias that also takes the sums for batch_norm where the device has a kernel for
-/// both and that is faster.
+/// conv2d without a bias that also takes the sums for batch_norm: a depthwise convolution, where
+/// the device has a kernel for both.
 Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions& options = {});
 Conv2dGeometry conv2d_geometry(const Shape& x, const Shape& w, bool bias,
                                const Conv2dOptions& options, DType dtype = DType::f32);
@@ -255,22 +255,13 @@ Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
 /// strides of 2, where the device has passes over both.
 bool batch_norm_max_pool2d_is_fused(const Tensor& x, const BatchNormOperands& norm,
                                     const Pool2dOptions& pool);
-/// conv2d_with_sums(batch_norm(x), w) as one operator, for training with relu between: where the
-/// device has kernels that normalise as they read and they are faster, what lies between is never
-/// stored, and backward makes it again. Elsewhere it is those two operators.
+/// conv2d_with_sums(batch_norm(x), w). In training one operator where batch_norm_conv2d_is_fused():
+/// what lies between is never stored, and backward computes it again.
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                             const Conv2dOptions& options = {});
-/// The end of a residual block and the convolution that begins the next one.
-struct ResidualTail {
-  Tensor y = {};             ///< relu(batch_norm(x) + residual)
-  Convolved convolved = {};  ///< conv2d_with_sums(y, w)
-};
-/// Both as one operator, for training: where the device's input gradient of the convolution adds
-/// the gradient of y's other readers, goes through relu and takes the batch norm's sums, and that
-/// is faster. Elsewhere it is those two operators.
-ResidualTail batch_norm_add_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
-                                   const Conv2dOptions& options = {});
-/// True where batch_norm_conv2d, with a residual batch_norm_add_conv2d, is one operator.
+/// True in training without a residual, for depthwise convolutions and narrow pointwise ones of 16
+/// bits (fuses_norm(), fuses_pointwise_norm()), where the device has kernels that normalise as they
+/// read.
 bool batch_norm_conv2d_is_fused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                 const Conv2dOptions& options = {});
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).

@@ -419,15 +419,6 @@ constexpr OperatorRow rows[] = {
        const NormInput in = norm_input(a, a.shape({2, 3, 3, 8}), Activation::relu);
        return batch_norm_conv2d(in.x, in.norm, a.operand("w", a.shape({16, 1, 1, 8}))).y;
      }},
-    {"batch_norm_add_conv2d",
-     [](Arguments& a) {
-       const Shape shape = a.shape({2, 3, 3, 8});
-       NormInput in = norm_input(a, shape, Activation::relu);
-       in.norm.residual = a.operand("residual", shape);
-       const Tensor w = a.operand("w", a.shape({16, 1, 1, 8}));
-       const ResidualTail tail = batch_norm_add_conv2d(in.x, in.norm, w);
-       return flat_concat({tail.y, tail.convolved.y});
-     }},
     {"layer_norm",
      [](Arguments& a) {
        const Shape shape = a.shape({3, 6}), features{shape[-1]};

@@ -1,6 +1,8 @@
 // DOT: one statement per entry, one per operand.
 #include "core/trace/tape_graph.h"
 
+#include "core/io/checksum_mark.h"
+
 #include <cmath>
 
 namespace whisker {
@@ -43,17 +45,16 @@ std::string_view style_of(const TapeEntry& entry) {
   return "";
 }
 
-constexpr std::string_view dot_comment = "// by whisker study graph\n";
+constexpr std::string_view dot_mark = "// by whisker study graph";
 
 }  // namespace
 
-bool is_tape_dot(std::string_view begin) {
-  return begin.starts_with(dot_comment);
+bool is_tape_dot(std::string_view content) {
+  return content.starts_with(dot_mark) && checksum_matches(content, dot_mark);
 }
 
 std::string tape_dot(const TapeListing& listing, const std::string& title) {
-  std::string text(dot_comment);
-  text += "digraph tape {\n";
+  std::string text = checksum_mark(dot_mark) + "\ndigraph tape {\n";
   text += fmt::format("  label={}; labelloc=t;\n", dot_string(title));
   text += "  node [shape=box, fontname=\"monospace\", fontsize=11];\n";
   const std::vector<TapeEntry> entries = listing.entries();
@@ -64,7 +65,9 @@ std::string tape_dot(const TapeListing& listing, const std::string& title) {
   for (size_t i = 0; i < entries.size(); ++i) {
     for (const size_t input : entries[i].inputs) text += fmt::format("  n{} -> n{};\n", input, i);
   }
-  return text + "}\n";
+  text += "}\n";
+  set_checksum(text, dot_mark);
+  return text;
 }
 
 }  // namespace whisker

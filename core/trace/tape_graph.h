@@ -15,8 +15,8 @@ std::string tape_dot(const TapeListing& listing, const std::string& title);
 /// computed, the norm of the gradient; parameters beside the operator that uses them.
 std::string tape_svg(const TapeListing& listing, const std::string& title);
 
-/// Whether a file that begins so was made by one of these, by the comment in it.
-bool is_tape_dot(std::string_view begin);
-bool is_tape_svg(std::string_view begin);
+/// Whether one of these made the content, by the comment in it, and nobody changed it.
+bool is_tape_dot(std::string_view content);
+bool is_tape_svg(std::string_view content);
 
 }  // namespace whisker

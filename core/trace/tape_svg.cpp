@@ -1,5 +1,6 @@
 // SVG. All text is monospaced, so that its width is known without a font: 0.602 em per character
 // (the advance of DejaVu Sans Mono, the widest of the fonts asked for).
+#include "core/io/checksum_mark.h"
 #include "core/trace/graph_layout.h"
 #include "core/trace/tape_graph.h"
 
@@ -250,7 +251,7 @@ rect { stroke-width: 1.2; }
  orient="auto"><path d="M0,0.6 L8,4 L0,7.4 L1.8,4 Z" fill="#5c6a78"/></marker></defs>
 )";
 
-constexpr std::string_view svg_comment = "<!-- by whisker study graph -->\n";
+constexpr std::string_view svg_mark = "<!-- by whisker study graph";
 
 std::string Drawing::svg(const std::string& title) const {
   const Line heading{title, "title", 17};
@@ -263,9 +264,9 @@ std::string Drawing::svg(const std::string& title) const {
   const double height = layout_.height + title_height + 2 * margin;
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n{3}{2}<rect width=\"100%\" height=\"100%\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n{3} -->\n{2}<rect width=\"100%\" height=\"100%\" "
       "fill=\"white\"/>\n",
-      width, height, style_sheet, svg_comment);
+      width, height, style_sheet, checksum_mark(svg_mark));
   double y = margin + 14;
   for (const Line& line : {heading, legend}) {
     text += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", line.style, margin, y,
@@ -276,15 +277,15 @@ std::string Drawing::svg(const std::string& title) const {
                       margin + (content - layout_.width) / 2, margin + title_height);
   for (const LayoutEdge& edge : layout_.edges) text += edge_svg(edge);
   for (const size_t i : order_) text += group_svg(i);
-  return text + "</g>\n</svg>\n";
+  text += "</g>\n</svg>\n";
+  set_checksum(text, svg_mark);
+  return text;
 }
 
 }  // namespace
 
-bool is_tape_svg(std::string_view begin) {
-  const size_t line = begin.find('\n');
-  return begin.starts_with("<svg ") && line != std::string_view::npos &&
-         begin.substr(line + 1).starts_with(svg_comment);
+bool is_tape_svg(std::string_view content) {
+  return content.starts_with("<svg ") && checksum_matches(content, svg_mark);
 }
 
 std::string tape_svg(const TapeListing& listing, const std::string& title) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace whisker::formats {
@@ -30,6 +31,8 @@ StoredHeader png_header(Bytes bytes, int rules);
 StoredHeader webp_header(Bytes bytes, int rules);
 StoredHeader bmp_header(Bytes bytes);
 StoredHeader pnm_header(Bytes bytes);
+/// Where the first image of a P4, P5 or P6 file ends; nothing for samples in digits.
+std::optional<size_t> pnm_end(Bytes bytes);
 
 /// Pixels in stored orientation. The image must have passed check_extents().
 /// Returns the largest sample of 16 bits; 0 for other PNGs.
@@ -43,6 +46,9 @@ void decode_jpeg(Bytes bytes, const Rect& part, Image& out);
 /// Rows and columns around `part.crop` at 1 / part.scale. Returns the rectangle `out` holds, in
 /// pixels of the scaled stored image.
 Rect decode_jpeg_fast(Bytes bytes, const JpegPart& part, Image& out);
+/// Whether libjpeg reads the file to its end without even a warning. At an eighth of the image's
+/// sides it finds every code and computes next to nothing else.
+bool is_flawless_jpeg(Bytes bytes);
 
 /// The entries of the entropy image of a lossless WebP stream of width x height pixels, each of
 /// which may have a group of prefix codes of its own (RFC 9649, section 3.7.2.2); 1 without an

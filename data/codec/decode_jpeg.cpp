@@ -1,6 +1,7 @@
 // JPEG by libjpeg-turbo under an error manager of our own: its errors, and those of its warnings
 // that mean lost image, become one ErrorKind::data error. See Note [Image rules] in decode.h.
 #include "core/error.h"
+#include "data/codec/decode.h"
 #include "data/codec/decode_formats.h"
 #include "data/codec/exif.h"
 
@@ -122,11 +123,12 @@ struct DecompressHandle {
 // nothing that has a destructor.
 class JpegReader {
  public:
-  explicit JpegReader(Bytes bytes) {
+  /// `strict`: every warning is an error.
+  explicit JpegReader(Bytes bytes, bool strict = false) : strict_(strict) {
     cinfo_.err = jpeg_std_error(&errors_);
     errors_.error_exit = [](j_common_ptr common) { leave(common); };
     errors_.emit_message = [](j_common_ptr common, int level) {
-      if (level < 0 && loses_image(common->err->msg_code)) leave(common);
+      if (level < 0 && (self(common).strict_ || loses_image(common->err->msg_code))) leave(common);
     };
     errors_.output_message = [](j_common_ptr) {};
     progress_.progress_monitor = [](j_common_ptr common) { check_scans(common); };
@@ -257,6 +259,7 @@ class JpegReader {
   }
 
   static constexpr int64_t max_scan_pixels = 2'000'000'000;
+  const bool strict_;
   jpeg_error_mgr errors_{};
   jpeg_progress_mgr progress_{};
   DecompressHandle handle_;
@@ -307,6 +310,21 @@ Rect decode_jpeg_fast(Bytes bytes, const JpegPart& part, Image& out) {
   out.reshape(held.height, held.width);
   reader.read_rows(held.height, out.rgb.data(), ptrdiff_t{3} * out.width);
   return held;
+}
+
+bool is_flawless_jpeg(Bytes bytes) {
+  try {
+    JpegReader reader(bytes, /*strict=*/true);
+    check_extents(reader.image_width(), reader.image_height(), default_max_pixels);
+    const Rect held = reader.start({0, 0, reader.image_width(), reader.image_height()}, 8);
+    Image image;
+    image.reshape(held.height, held.width);
+    reader.read_rows(held.height, image.rgb.data(), ptrdiff_t{3} * image.width);
+    reader.call([&] { jpeg_finish_decompress(&reader.cinfo()); });
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace whisker::formats

@@ -71,6 +71,12 @@ struct PnmHeader {
   bool text, bits;  // samples in digits; a bit each, 1 being black
   int channels;
   int64_t width, height, most;
+
+  size_t row_samples() const { return static_cast<size_t>(width * channels); }
+  size_t sample_bytes() const { return most > 255 ? 2 : 1; }
+  size_t row_bytes() const {
+    return bits ? (row_samples() + 7) / 8 : row_samples() * sample_bytes();
+  }
 };
 
 PnmHeader read_pnm_header(Bytes bytes, PnmReader& reader) {
@@ -105,13 +111,19 @@ StoredHeader pnm_header(Bytes bytes) {
   return {.height = static_cast<int>(header.height), .width = static_cast<int>(header.width)};
 }
 
+std::optional<size_t> pnm_end(Bytes bytes) {
+  PnmReader reader(bytes);
+  const PnmHeader header = read_pnm_header(bytes, reader);
+  if (header.text) return std::nullopt;
+  return bytes.size() - reader.raster().size() +
+         static_cast<size_t>(header.height) * header.row_bytes();
+}
+
 void decode_pnm(Bytes bytes, Image& out) {
   PnmReader reader(bytes);
   const PnmHeader header = read_pnm_header(bytes, reader);
-  const auto row_samples = static_cast<size_t>(header.width * header.channels);
+  const size_t row_samples = header.row_samples(), row_bytes = header.row_bytes();
   const auto rows = static_cast<size_t>(header.height);
-  const size_t sample_bytes = header.most > 255 ? 2 : 1;
-  const size_t row_bytes = header.bits ? (row_samples + 7) / 8 : row_samples * sample_bytes;
   const Bytes raster = header.text ? Bytes() : reader.raster();
   // A digit of text takes a byte: checked first, so that a short file allocates nothing.
   const size_t needed = header.text ? rows * row_samples : rows * row_bytes;
@@ -132,7 +144,7 @@ void decode_pnm(Bytes bytes, Image& out) {
       } else if (header.bits) {
         sample = row[i / 8] >> (7 - i % 8) & 1u;
       } else {
-        sample = sample_bytes == 1 ? row[i] : uint32_t{row[2 * i]} << 8 | row[2 * i + 1];
+        sample = header.sample_bytes() == 1 ? row[i] : uint32_t{row[2 * i]} << 8 | row[2 * i + 1];
       }
       to = std::fill_n(to, copies, to_8_bits(sample, header));
     }

@@ -2,9 +2,12 @@
 #include "data/files/csv.h"
 
 #include "core/error.h"
+#include "core/io/text.h"
+#include "core/io/unicode.h"
 #include "core/work_progress.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace whisker {
@@ -24,8 +27,10 @@ class CsvReader {
       count_progress();
       if (row.fields.size() == 1 && row.fields.front().empty()) continue;
       if (!rows.empty() && row.fields.size() != rows.front().fields.size()) {
-        refuse(row.line, fmt::format("expected {} fields as in the first row, got {}",
-                                     rows.front().fields.size(), row.fields.size()));
+        refuse(row.line, row.stray_cr
+                             ? std::string(stray_cr_reason)
+                             : fmt::format("expected {} fields as in the first row, got {}",
+                                           rows.front().fields.size(), row.fields.size()));
         continue;
       }
       rows.push_back(std::move(row));
@@ -37,15 +42,23 @@ class CsvReader {
   CsvRow read_row() {
     CsvRow row{.line = line_, .fields = {}};
     for (;;) {
-      row.fields.push_back(text_.starts_with('"') ? read_quoted() : read_plain());
+      if (text_.starts_with('"')) {
+        row.fields.push_back(read_quoted());
+      } else {
+        row.fields.push_back(read_plain());
+        row.stray_cr = row.stray_cr || row.fields.back().find('\r') != std::string::npos;
+      }
       if (text_.starts_with(separator_)) {
         text_.remove_prefix(1);
         continue;
       }
-      if (text_.starts_with('\r')) text_.remove_prefix(1);
+      const bool cr = text_.starts_with('\r');
+      if (cr) text_.remove_prefix(1);
       if (text_.starts_with('\n')) {
         text_.remove_prefix(1);
         ++line_;
+      } else if (cr && !text_.empty()) {
+        fail(ErrorKind::data, "{}:{}: {}.", name_, line_, stray_cr_reason);
       } else if (!text_.empty()) {
         fail(ErrorKind::data, "{}:{}: expected {} or the line's end after a closing quote.", name_,
              line_, separator_ == ',' ? "a comma" : fmt::format("'{}'", separator_));
@@ -92,6 +105,15 @@ class CsvReader {
   int line_ = 1;
 };
 
+// "-1", "+2.5e3": no formula, although a sign begins it.
+bool is_signed_number(std::string_view field) {
+  if (field.starts_with('+') || field.starts_with('-')) field.remove_prefix(1);
+  if (field.empty() || (field[0] != '.' && (field[0] < '0' || field[0] > '9'))) return false;
+  double ignored = 0;
+  const char* const end = field.data() + field.size();
+  return std::from_chars(field.data(), end, ignored).ptr == end;
+}
+
 // Behind apostrophes, of which csv_field() adds one.
 bool is_formula(std::string_view field) {
   field.remove_prefix(std::min(field.find_first_not_of('\''), field.size()));
@@ -102,7 +124,7 @@ bool is_formula(std::string_view field) {
 
 std::string csv_field(std::string_view field) {
   std::string plain(field);
-  if (is_formula(field)) plain.insert(plain.begin(), '\'');
+  if (is_formula(field) && !is_signed_number(field)) plain.insert(plain.begin(), '\'');
   if (plain.find_first_of(",\"\r\n") == std::string::npos) return plain;
   std::string text = "\"";
   for (const char c : plain) text += c == '"' ? "\"\"" : std::string(1, c);
@@ -122,11 +144,42 @@ char csv_separator(std::string_view text) {
   return ',';
 }
 
+std::optional<size_t> named_column(const CsvRow& header, std::string_view column,
+                                   std::string_view file) {
+  const std::string small = to_small_letters(column);
+  std::vector<size_t> same, other_case;  // numbers from 1
+  for (size_t i = 0; i < header.fields.size(); ++i) {
+    const std::string& field = header.fields[i];
+    if (field != column && to_small_letters(field) != small) continue;
+    (field == column ? same : other_case).push_back(i + 1);
+  }
+  const std::vector<size_t>& found = same.empty() ? other_case : same;
+  if (found.size() > 1) {
+    fail(ErrorKind::data, "{}:{}: columns {} are called {}{}. Rename all but one.", file,
+         header.line, fmt::join(found, " and "), excerpt(column),
+         same.empty() ? " in another case" : "");
+  }
+  if (found.empty()) return std::nullopt;
+  return found.front() - 1;
+}
+
+void check_listed_path(const CsvRow& row, std::string_view path, std::string_view file) {
+  if (path.find('\0') == std::string_view::npos) return;
+  fail(ErrorKind::data,
+       "{}:{}: expected a path, got {}, which holds a NUL byte. No path does: write the path "
+       "without it.",
+       file, row.line, excerpt(path));
+}
+
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name, char separator) {
-  const auto refuse = [&](int line, const std::string& reason) {
+  const auto refuse = [&](int line, std::string_view reason) {
     fail(ErrorKind::data, "{}:{}: {}.", name, line, reason);
   };
-  return parse_csv(text, name, refuse, separator);
+  std::vector<CsvRow> rows = parse_csv(text, name, refuse, separator);
+  for (const CsvRow& row : rows) {
+    if (row.stray_cr) refuse(row.line, stray_cr_reason);
+  }
+  return rows;
 }
 
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name, const RefuseRow& refuse,

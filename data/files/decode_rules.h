@@ -1,4 +1,4 @@
-// What decides a file's pixels besides the file: part of a model's preprocessing.
+// What decides how a file is read besides the file; of images a part of a model's preprocessing.
 #pragma once
 
 namespace whisker {
@@ -9,11 +9,15 @@ namespace whisker {
 inline constexpr int newest_data_rules = 2;
 
 // Note [Data rules]
-// 1. Of links and hard links to one file the first is listed; folders that systems make for
-//    themselves are ordinary ones; PBM, PGM and PPM are no images; every visible file is a text;
-//    EXIF orientation only as a SHORT, in a block with one prefix.
-// 2. Every path is a file of its own; @eaDir, __MACOSX and the like are skipped; PBM, PGM and PPM
-//    are images; texts are .txt files; orientation as Pillow's exif_transpose finds it.
+// 1. Of links and hard links to one file or folder the first is listed; folders that systems make
+//    for themselves are ordinary ones; PBM, PGM and PPM are no images; every visible file is a
+//    text; EXIF orientation only as a SHORT, in a block with one prefix. Of tables: of two columns
+//    of one name the first; a first row of rows or a series without a number is a header, any other
+//    is none; NaN at a row's end is no padding; a CR is part of its field. A label CSV may list a
+//    file under two spellings of its path.
+// 2. Every path is a file or folder of its own; @eaDir, __MACOSX and the like are skipped; PBM, PGM
+//    and PPM are images; texts are .txt files; orientation as Pillow's exif_transpose finds it.
+//    Tables as data/sequences/table_header.h and row_file.h say.
 
 struct DecodeRules {
   int version = newest_data_rules;

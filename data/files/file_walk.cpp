@@ -42,12 +42,12 @@ class Walker {
     visit_entry(AT_FDCWD, root_, "", true);
     walk_folders();
     // Links are sorted, so that the same tree has the same list on every machine.
-    in_link_ = true;
     while (!links_.empty()) {
-      std::vector<std::string> links = std::exchange(links_, {});
-      std::sort(links.begin(), links.end());
-      for (const std::string& link : links) {
-        visit_entry(AT_FDCWD, full(link), link, true);
+      std::vector<Link> links = std::exchange(links_, {});
+      std::ranges::sort(links, {}, &Link::path);
+      for (const Link& link : links) {
+        first_link_ = link.first;
+        visit_entry(AT_FDCWD, full(link.path), link.path, true);
         walk_folders();
       }
     }
@@ -61,6 +61,11 @@ class Walker {
   }
 
  private:
+  struct Link {
+    std::string path;
+    std::string first;  // the first link on the way to it, or itself
+  };
+
   std::string full(const std::string& path) const {
     return path.empty() ? root_ : root_ + "/" + path;
   }
@@ -75,31 +80,48 @@ class Walker {
       return;
     }
     if (S_ISLNK(info.st_mode)) {
-      links_.push_back(path);
+      links_.push_back({path, first_link_.empty() ? path : first_link_});
     } else if (S_ISDIR(info.st_mode)) {
       if (!path.empty() && is_run_folder(full(path))) {
         hold_runs_.insert(path.substr(0, path.find('/')));
         found_.skipped.push_back({path, "run folder"});
-      } else if (first_visit(path, info))
+      } else if (rules_ == 1 ? first_visit(path, info) : !follow || is_followed(path)) {
         folders_.push_back(path);
+        if (!path.empty() && path.find('/') == std::string::npos) found_.folders.push_back(path);
+      }
     } else if (S_ISREG(info.st_mode)) {
       if (rules_ == 1 && !first_visit(path, info)) return;
       found_.files.push_back(walked_file(path, info));
-      found_.files.back().link = in_link_;
+      found_.files.back().link = !first_link_.empty();
     } else {
       found_.skipped.push_back({path, "neither file nor folder"});
     }
   }
 
   bool first_visit(const std::string& path, const struct stat& info) {
-    if (visited_.emplace(info.st_dev, info.st_ino).second) {
-      if (S_ISDIR(info.st_mode) && !path.empty() && path.find('/') == std::string::npos) {
-        found_.folders.push_back(path);
-      }
-      return true;
-    }
+    if (visited_.emplace(info.st_dev, info.st_ino).second) return true;
     found_.skipped.push_back({path, S_ISDIR(info.st_mode) ? "link to a folder listed already"
                                                           : "second name of a file"});
+    return false;
+  }
+
+  // A link is a folder of its own. Loops end: one to a folder that it lies in is not followed, and
+  // of the links behind a link one to each folder is.
+  bool is_followed(const std::string& path) {
+    if (path.empty()) return true;
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(full(path), error);
+    bool in_target = false;
+    for (size_t end = path.size(); end > 0 && !in_target;) {
+      const size_t slash = path.rfind('/', end - 1);
+      end = slash == std::string::npos ? 0 : slash;
+      const auto above = std::filesystem::canonical(full(path.substr(0, end)), error);
+      in_target = std::mismatch(target.begin(), target.end(), above.begin(), above.end()).first ==
+                  target.end();
+    }
+    if (!in_target && followed_.emplace(first_link_, target.string()).second) return true;
+    found_.skipped.push_back(
+        {path, in_target ? "link to a folder that it lies in" : "link to a folder listed already"});
     return false;
   }
 
@@ -149,12 +171,13 @@ class Walker {
   std::string_view what_;
   OnUnreadable on_unreadable_;
   int rules_;
-  bool in_link_ = false;  // what is visited was reached by a link
+  std::string first_link_;  // that led to what is visited; "": none
   FileWalk found_;
   std::vector<std::string> folders_;  // still to be listed
-  std::vector<std::string> links_;
+  std::vector<Link> links_;
   std::set<std::string> hold_runs_;  // subfolders of the root with runs in them
-  std::set<std::pair<dev_t, ino_t>> visited_;
+  std::set<std::pair<std::string, std::string>> followed_;  // links: the first, and a folder
+  std::set<std::pair<dev_t, ino_t>> visited_;               // rules 1
 };
 
 }  // namespace

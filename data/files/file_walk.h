@@ -1,5 +1,5 @@
-// Lists every visible file under a folder, sorted bytewise. A file is its path: links to files are
-// files of their own. Each folder (device, inode) is visited once, so that loops of links end.
+// Lists every visible file under a folder, sorted bytewise. A file is its path: links to files and
+// folders are files and folders of their own. Loops of links end.
 #pragma once
 
 #include "data/files/decode_rules.h"
@@ -33,7 +33,7 @@ struct FileWalk {
   std::vector<WalkedFile> files;        ///< sorted bytewise by path
   /// The own visible subfolders of `root` without runs, sorted bytewise.
   std::vector<std::string> folders;
-  /// Hidden, broken links, sockets, folders linked again, runs.
+  /// Hidden, broken links, sockets, links to folders above, runs.
   std::vector<SkippedFile> skipped;
   std::vector<SkippedFile> unreadable;  ///< folders that cannot be listed: OnUnreadable::list
 };
@@ -41,8 +41,8 @@ struct FileWalk {
 enum class OnUnreadable : uint8_t { fail, list };
 
 /// Walks `root`, without names that begin with a dot, folders that systems make for themselves and
-/// folders of runs. Real folders take precedence over links to them. A folder that cannot be read
-/// goes to `unreadable` or throws data; `what` ("data.train") names it in the error.
+/// folders of runs. A folder that cannot be read goes to `unreadable` or throws data; `what`
+/// ("data.train") names it in the error.
 FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
                     OnUnreadable on_unreadable = OnUnreadable::fail, int rules = newest_data_rules);
 

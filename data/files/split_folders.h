@@ -2,8 +2,8 @@
 #pragma once
 
 #include "data/files/file_walk.h"
+#include "data/files/split_names.h"
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -15,13 +15,6 @@
 
 namespace whisker {
 
-enum class Split : uint8_t { none, train, val, test };
-
-/// The split that a folder's name says. Names are compared in lower case, without "seg", "set",
-/// "images", digits and punctuation: train, training; val, valid, validation, dev, eval; test,
-/// testing.
-Split split_of_name(std::string_view name);
-
 /// The splits in a folder, by path; empty: not there.
 struct SplitFolders {
   std::filesystem::path train, val, test;
@@ -31,25 +24,38 @@ struct SplitFolders {
 /// Whether a folder holds examples below it, whatever their labels.
 using HoldsExamples = std::function<bool(const std::filesystem::path&)>;
 
-/// The splits that `root` holds instead of class folders; nothing when no folder in it has a
-/// split's name, or `root` is no folder. Throws data with both readings where class folders lie
-/// beside them, and for two folders of one split or splits without a training one; `what` names
-/// `root`.
-std::optional<SplitFolders> find_splits(const std::filesystem::path& root, std::string_view what,
-                                        const HoldsExamples& holds_examples);
+struct SplitSearch {
+  std::string_view what = "data";  ///< name of the folder in errors
+  HoldsExamples holds_examples = {};
+  bool texts = false;            ///< examples are texts, for which there is no data.label_pattern
+  bool labels_in_names = false;  ///< of files, not of their folders
+};
 
-/// Throws data, naming `what`, when class folders `folders` of `root` have names of splits, unless
-/// they are among `classes`.
-void refuse_splits(const std::filesystem::path& root, std::string_view what,
-                   const std::vector<std::string>& folders,
-                   const std::vector<std::string>& classes = {});
+/// The splits that `root` holds instead of class folders; nothing when no folder in it has a
+/// split's name, or `root` is no folder: see Note [Splits or classes]. Throws data with both
+/// readings where class folders lie beside them, and for two folders of one split or splits without
+/// a training one.
+std::optional<SplitFolders> find_splits(const std::filesystem::path& root,
+                                        const SplitSearch& search);
+
+/// Those of `names`, of folders or files in `root`, that are not names of splits but may be parts
+/// of one data set instead of classes: see Note [Splits or classes].
+std::vector<std::string> likely_parts(const std::filesystem::path& root,
+                                      const std::vector<std::string>& names);
+
+/// Throws data, naming `what`, when class folders of `root` have names of splits, or may be parts
+/// of one data set. `folders`: their names, but of known classes. Returns what was assumed of a
+/// class with the name of a split, or "".
+std::string refuse_splits(const std::filesystem::path& root, std::string_view what,
+                          const std::vector<std::string>& folders, bool texts = false);
 
 /// The splits within class folders, as in cat/train/1.jpg.
 class SplitsInClasses {
  public:
   void add(const std::string& path);
-  /// Throws data with both readings when a class has examples in one and others elsewhere.
-  void refuse(const std::filesystem::path& root, std::string_view what) const;
+  /// Throws data with both readings when a class has examples in one and others elsewhere, or two
+  /// classes have theirs in different ones.
+  void refuse(const std::filesystem::path& root, std::string_view what, bool texts = false) const;
 
  private:
   std::map<std::string, std::set<std::string>> within_;  // by class; "": in no split

@@ -1,18 +1,14 @@
-// Listing images and naming what is wrong with a folder; folders against each other: the same
-// classes, the same files, and parts of one.
+// Listing images and naming what is wrong with a folder.
 #include "data/images/image_folder.h"
 
 #include "core/error.h"
-#include "core/io/file.h"
 #include "core/io/hash.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/split_folders.h"
-#include "data/images/file_stamps.h"
 #include "data/images/label_csv.h"
 #include "data/images/label_pattern.h"
-#include "data/sequences/validation_split.h"
 
 #include <algorithm>
 #include <array>
@@ -50,8 +46,12 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
 
 NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
                          const ImageFolderOptions& options) {
-  if (options.rules > 1) refuse_splits(root, options.name, walk.folders, options.classes);
   NamedImages named;
+  if (options.rules > 1) {
+    std::string note =
+        refuse_splits(root, options.name, names_not_in(walk.folders, options.classes));
+    if (!note.empty()) named.notes.push_back(std::move(note));
+  }
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
   std::map<std::string, int64_t> counts;
@@ -194,14 +194,6 @@ ImageFolder number_classes(const std::filesystem::path& root, NamedImages named,
   return folder;
 }
 
-std::string only_in(const std::vector<std::string>& names, const std::vector<std::string>& other) {
-  std::vector<std::string> own;
-  for (const std::string& name : names) {
-    if (std::find(other.begin(), other.end(), name) == other.end()) own.push_back(name);
-  }
-  return own.empty() ? "none" : quoted_list(own);
-}
-
 void update_with_number(Hash64& hash, uint64_t number) {
   std::array<char, 8> bytes{};
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(number >> (8 * i));
@@ -254,39 +246,6 @@ bool holds_images(const std::filesystem::path& folder) {
   return false;
 }
 
-void adopt_class_names(const ImageFolder& train, ImageFolder& val) {
-  NormalisedNames normalised;
-  std::vector<std::string> names = val.classes;
-  for (std::string& name : names) {
-    const std::optional<int64_t> number = class_number(train.classes, name);
-    if (!number) continue;
-    const std::string& known = train.classes[static_cast<size_t>(*number)];
-    if (std::ranges::find(names, known) != names.end()) continue;
-    normalised.add(name, known);
-    name = known;
-  }
-  const std::string note = normalised.note("names of classes");
-  if (note.empty()) return;
-  val.notes.push_back(note);
-  std::vector<std::string> sorted = names;
-  std::ranges::sort(sorted);
-  for (ImageFile& file : val.files) {
-    const std::string& name = names[static_cast<size_t>(file.label)];
-    file.label = std::ranges::find(sorted, name) - sorted.begin();
-  }
-  val.classes = std::move(sorted);
-}
-
-void check_same_classes(const ImageFolder& train, const ImageFolder& val) {
-  if (train.classes == val.classes) return;
-  fail(
-      ErrorKind::data,
-      "data: train and val differ in their classes; only in train ({}): {}; only in val ({}): {}. "
-      "Training accepts classes that val lacks, but none that train lacks: rename or remove these.",
-      printable(train.root.string()), only_in(train.classes, val.classes),
-      printable(val.root.string()), only_in(val.classes, train.classes));
-}
-
 std::string fingerprint(const ImageFolder& folder) {
   Hash64 hash;
   for (const ImageFile& file : folder.files) {
@@ -295,33 +254,6 @@ std::string fingerprint(const ImageFolder& folder) {
     update_with_name(hash, folder.classes[static_cast<size_t>(file.label)]);
   }
   return hash.hex();
-}
-
-std::string SplitFolder::note() const {
-  if (copies == 0) return {};
-  return fmt::format("{} image{} identical to another; identical images stay in the same split",
-                     copies, copies == 1 ? "" : "s");
-}
-
-SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_t seed) {
-  std::vector<uint64_t> sizes;
-  for (const ImageFile& file : folder.files) sizes.push_back(file.bytes);
-  const std::vector<int64_t> originals =
-      find_copies(sizes, [&](int64_t i) { return content_hash(folder.file(i)); });
-  const std::vector<bool> in_val =
-      choose_validation(folder.labels(), folder.classes, fraction, seed, originals);
-  SplitFolder split;
-  for (ImageFolder* part : {&split.train, &split.val}) {
-    part->root = folder.root;
-    part->classes = folder.classes;
-  }
-  split.train.skipped = folder.skipped;
-  split.train.notes = folder.notes;
-  for (size_t i = 0; i < folder.files.size(); ++i) {
-    (in_val[i] ? split.val : split.train).files.push_back(folder.files[i]);
-    split.copies += originals[i] != static_cast<int64_t>(i);
-  }
-  return split;
 }
 
 }  // namespace whisker

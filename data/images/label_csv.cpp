@@ -11,19 +11,37 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace whisker {
 namespace {
 
-/// The position of a column in the header. Throws data without it.
-size_t column_of(const CsvRow& header, std::string_view wanted, const std::string& name) {
-  const auto found = std::ranges::find(header.fields, wanted);
-  if (found == header.fields.end()) {
+/// The position of a column in the header; notes a name in another case. Throws data without it,
+/// and where several have the name.
+size_t column_of(const CsvRow& header, std::string_view wanted, const std::string& name,
+                 const ImageFolderOptions& options, std::vector<std::string>& notes) {
+  if (options.rules == 1) {
+    const auto first = std::ranges::find(header.fields, wanted);
+    if (first != header.fields.end()) return static_cast<size_t>(first - header.fields.begin());
+  }
+  const std::optional<size_t> found = named_column(header, wanted, name);
+  if (!found) {
     fail(ErrorKind::data, "{}:{}: expected a header with the columns path and label, got {}.", name,
          header.line, quoted_list(header.fields));
   }
-  return static_cast<size_t>(found - header.fields.begin());
+  if (header.fields[*found] != wanted) {
+    notes.push_back(fmt::format("{}: column {} ({}) is read as {}, in another case", name,
+                                *found + 1, excerpt(header.fields[*found]), wanted));
+  }
+  return *found;
+}
+
+/// " as 'a'" of a cell that is 'a' in the row before; "" where both rows have the same.
+std::string unless_same(std::string_view as, const CsvRow& before, const CsvRow& row,
+                        size_t column) {
+  const std::string& cell = before.fields[column];
+  return cell == row.fields[column] ? std::string() : fmt::format("{} {}", as, excerpt(cell));
 }
 
 /// Finds the files that rows name.
@@ -65,6 +83,29 @@ class ListedFiles {
   NormalisedNames normalised_;
 };
 
+std::string whole(const std::filesystem::path& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+using LabelledPaths = std::map<std::string, std::pair<WalkedFile, std::string>>;
+
+/// Counts the files below `root` that the CSV does not list as skipped, but for itself.
+void skip_unlisted(const std::filesystem::path& root, const LabelledPaths& listed,
+                   const ImageFolderOptions& options, NamedImages& named) {
+  std::set<std::string> known = {whole(options.csv)};
+  for (const auto& [path, rest] : listed) known.insert(whole(root / path));
+  const auto skip = [&](SkippedFile file) {
+    if (!known.contains(whole(root / file.path))) named.skipped.push_back(std::move(file));
+  };
+  FileWalk walk = walk_files(root, options.name, OnUnreadable::list, options.rules);
+  const std::string reason =
+      fmt::format("not listed in {}", printable(options.csv.filename().string()));
+  for (WalkedFile& file : walk.files) skip({std::move(file.path), reason});
+  for (auto* files : {&walk.skipped, &walk.unreadable}) {
+    for (SkippedFile& file : *files) skip(std::move(file));
+  }
+}
+
 }  // namespace
 
 void add_file(NamedImages& named, WalkedFile file, std::string label) {
@@ -82,19 +123,20 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
   const char separator = csv_separator(text);
   const std::vector<CsvRow> rows = parse_csv(text, name, separator);
   if (rows.size() < 2) fail(ErrorKind::data, "{}: expected a header and rows, got none.", name);
-  const size_t path = column_of(rows.front(), "path", name);
-  const size_t label = column_of(rows.front(), "label", name);
   NamedImages named;
+  const size_t path = column_of(rows.front(), "path", name, options, named.notes);
+  const size_t label = column_of(rows.front(), "label", name, options, named.notes);
   if (separator != ',') {
     named.notes.push_back(fmt::format("{}: fields end at {}, as the first line has no comma", name,
                                       separator == ';' ? "semicolons" : "tabs"));
   }
   ListedFiles listed_files(root);
-  std::map<std::string, int> lines;
-  std::map<std::string, std::pair<WalkedFile, std::string>> sorted;
+  std::map<std::string, const CsvRow*> listed_in;  // by the path, normalised
+  LabelledPaths sorted;
   for (size_t i = 1; i < rows.size(); ++i) {
     const CsvRow& row = rows[i];
     const std::string& written = row.fields[path];
+    check_listed_path(row, written, name);
     const std::optional<WalkedFile> found = listed_files.find(written);
     if (!found && options.on_unreadable == OnUnreadable::fail) {
       fail(ErrorKind::data, "{}:{}: expected a file below {}, but there is none at '{}'.", name,
@@ -104,10 +146,13 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
       fail(ErrorKind::data, "{}:{}: '{}' has no label.", name, row.line, printable(written));
     }
     const std::string& file = found ? found->path : written;
-    const auto [line, is_new] = lines.emplace(file, row.line);
+    const auto [first, is_new] =
+        listed_in.emplace(options.rules == 1 ? file : whole(root / file), &row);
     if (!is_new) {
-      fail(ErrorKind::data, "{}:{}: '{}' is listed in line {} already.", name, row.line,
-           printable(file), line->second);
+      const CsvRow& before = *first->second;
+      fail(ErrorKind::data, "{}:{}: {} is listed in line {} already{}{}. Keep one of these rows.",
+           name, row.line, excerpt(written), before.line, unless_same(" as", before, row, path),
+           unless_same(", with the label", before, row, label));
     }
     if (found) {
       sorted.emplace(file, std::pair(*found, csv_text(row.fields[label])));
@@ -118,6 +163,7 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
   listed_files.add_notes(name, named.notes);
   std::vector<WalkedFile> listed;
   for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
+  skip_unlisted(root, sorted, options, named);
   for (WalkedFile& file : take_images(root, listed, named.skipped, options.rules)) {
     std::string own = std::move(sorted[file.path].second);
     add_file(named, std::move(file), std::move(own));

@@ -23,7 +23,7 @@ void add_file(NamedImages& named, WalkedFile file, std::string label);
 
 /// The images that options.csv names, below `root`. A path is taken as it is written; else with
 /// slashes for backslashes, or in another normal form of Unicode, which is noted. Throws data,
-/// naming the line, for what is missing or given twice.
+/// naming the line, for what is missing or given twice; n/./a.jpg is n/a.jpg.
 NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderOptions& options);
 
 }  // namespace whisker

@@ -2,13 +2,14 @@
 #include "data/images/labelled_files.h"
 
 #include "core/error.h"
+#include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/path_finder.h"
 #include "data/images/label_pattern.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -69,6 +70,10 @@ class Labeller {
     for (std::string note : {other_paths_.note("paths"), normalised_.note("names of classes")}) {
       if (!note.empty()) all_.notes.push_back(std::move(note));
     }
+    if (repeated_ > 0) {
+      all_.notes.push_back(
+          fmt::format("{} images are given more than once; each counts once", repeated_));
+    }
     if (unlabelled_.empty()) return std::move(all_);
     fail(ErrorKind::data,
          "{}: expected one of the model's classes ({}) as the label of {}. Put files into folders "
@@ -121,8 +126,17 @@ class Labeller {
   }
 
   void take(ImageFile file) {
-    if (seen_.insert(fs::path(file.path).lexically_normal().string()).second) {
+    const auto [first, is_new] =
+        labels_.emplace(fs::path(file.path).lexically_normal().string(), file.label);
+    if (is_new) {
       all_.files.push_back(std::move(file));
+    } else if (first->second == file.label) {
+      ++repeated_;
+    } else {
+      fail(ErrorKind::data, "{}: {} is given twice, of the classes {} and {}. Give it once.",
+           options_.name, excerpt(file.path),
+           excerpt(all_.classes[static_cast<size_t>(first->second)]),
+           excerpt(all_.classes[static_cast<size_t>(file.label)]));
     }
   }
 
@@ -140,7 +154,8 @@ class Labeller {
   const LabelOptions& options_;
   std::optional<LabelPattern> pattern_;
   ImageFolder all_;
-  std::set<std::string> seen_;
+  std::map<std::string, int64_t> labels_;  // by path
+  int64_t repeated_ = 0;
   std::vector<std::string> unlabelled_;
   NormalisedNames normalised_, other_paths_;
   PathFinder finder_{"."};

@@ -26,7 +26,7 @@ struct LabelOptions {
 /// is a class and no folder in it is. A single file's label is the name of its folder. With a CSV,
 /// `names` is the folder that its paths are relative to, or empty: the CSV's own. Missing files and
 /// unreadable folders go to `unreadable`. Throws data for an unknown label, naming the files, and
-/// usage for contradictory options.
+/// for a file given with two labels; usage for contradictory options.
 ImageFolder label_files(std::span<const std::string> names, const LabelOptions& options);
 
 }  // namespace whisker

@@ -70,6 +70,7 @@ std::vector<SplitEntry> read_split(const fs::path& file) {
       SplitEntry entry{.path = csv_text(row.fields[0]),
                        .label = csv_text(row.fields[1]),
                        .split = std::move(row.fields[2])};
+      check_listed_path(row, entry.path, name);
       const std::string& bytes = row.fields[3];
       const char* end = bytes.data() + bytes.size();
       const auto [stop, error] = std::from_chars(bytes.data(), end, entry.bytes);

@@ -18,7 +18,7 @@ class DeviceDecoding {
 
   /// For batches that begin from now on, unless the decoder was dropped.
   void set_share(double share);
-  /// -1: there is no decoder, and no measured share.
+  /// -1: there is no decoder, and no share was set.
   double share() const;
   /// The host decodes batches that begin from now on; the decoder is freed after its last batch.
   void drop();

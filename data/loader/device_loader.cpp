@@ -24,11 +24,6 @@ DeviceLoader::DeviceLoader(std::shared_ptr<const Dataset> dataset,
     : device_(std::move(device)),
       sample_shape_(dataset->sample_shape()),
       loader_(dataset, std::move(sampler), packed_for(options, device_.device)) {
-  if (options.jpeg_decoder && device_.find_jpeg_share) {
-    benchmark_ =
-        std::make_unique<DecodeBenchmark>(DecodeBenchmarkOptions{.settle = options.prefetch + 8});
-    loader_.set_jpeg_share(benchmark_->share());
-  }
   if (!device_.pipeline) device_.pipeline = backend_of(device_.device).make_image_pipeline();
   if (!device_.pipeline) {
     fail(ErrorKind::usage,
@@ -65,7 +60,7 @@ std::vector<ImageCopy> DeviceLoader::copies_to_keep(const ImageRows& rows, int64
 }
 
 void DeviceLoader::start_epoch(int64_t epoch, int64_t first_batch) {
-  last_batch_.reset();
+  if (loader_.jpeg_share() == 0) loader_.decoding().drop();  // also after a resume's choice
   loader_.start_epoch(epoch, first_batch);
 }
 
@@ -76,7 +71,6 @@ void DeviceLoader::set_jpeg_share(double share) {
                     "the CPU decodes them all",
                     100 * share));
   }
-  benchmark_.reset();
   loader_.set_jpeg_share(share);
 }
 
@@ -90,33 +84,9 @@ std::string DeviceLoader::take_note() {
   return std::exchange(note_, {});
 }
 
-// Reports the time of each batch to the benchmark, from one call of next() to the next. An
-// epoch's first batch is not reported: validation lies before it.
-void DeviceLoader::update_benchmark(int64_t images) {
-  if (!loader_.decoding().active()) {  // it refused
-    loader_.set_jpeg_share(0);
-    return benchmark_.reset();
-  }
-  const auto now = std::chrono::steady_clock::now();
-  const double waited = loader_.stats().wait_seconds;
-  if (last_batch_) {
-    benchmark_->delivered({.images = images,
-                           .seconds = std::chrono::duration<double>(now - *last_batch_).count(),
-                           .waited = waited - waited_before_});
-  }
-  last_batch_ = now;
-  waited_before_ = waited;
-  loader_.set_jpeg_share(benchmark_->share());
-  if (!benchmark_->finished()) return;
-  add_note(benchmark_->verdict());
-  if (benchmark_->share() == 0) loader_.decoding().drop();
-  benchmark_.reset();
-}
-
 std::optional<Batch> DeviceLoader::next() {
   std::optional<Batch> batch = loader_.next();
   if (!batch || batch->size() == 0) return batch;
-  if (benchmark_) update_benchmark(batch->size());
   ImageBatch images = batch->images->batch(batch->size());
   images.copies = copies_to_keep(*batch->images, batch->size());
   images.channels = static_cast<int>(sample_shape_[2]);

@@ -2,10 +2,8 @@
 // resamples, augments and normalises while it computes on earlier batches.
 #pragma once
 
-#include "data/loader/decode_benchmark.h"
 #include "data/loader/loader.h"
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,8 +15,6 @@ struct DeviceLoaderOptions {
   Device device = cpu_device;
   DType dtype = DType::f32;  ///< of the images: f32, bf16 or f16
   int64_t channels = 0;      ///< of the images, zeros after the images' own; 0: no more than those
-  /// Finds the best LoaderOptions::jpeg_share by timing, on the first batches.
-  bool find_jpeg_share = false;
   /// May be shared by loaders that one thread uses in turn; null: an own one.
   std::shared_ptr<ImagePipeline> pipeline = {};
 };
@@ -36,19 +32,16 @@ class DeviceLoader final : public BatchSource {
   std::optional<Batch> next() override;
   void write_into(const Tensor& images) override { target_ = images; }
   LoaderStats stats() const override { return loader_.stats(); }
-  /// Below 0 while it is being found.
-  double jpeg_share() const override { return benchmark_ ? -1 : loader_.jpeg_share(); }
-  /// Also ends a search for it.
+  double jpeg_share() const override { return loader_.jpeg_share(); }
   void set_jpeg_share(double share) override;
-  /// Reports, once each: a full device cache, the fraction of JPEG files decoded on the device, a
-  /// decoder that refuses files, and the end of its use.
+  /// Reports, once each: a full device cache, a decoder that is missing or refuses files, and the
+  /// end of its use.
   std::string take_note() override;
   const std::vector<BadSample>& bad_samples() const override { return loader_.bad_samples(); }
 
  private:
   Tensor images_for(int64_t rows) const;
   std::vector<ImageCopy> copies_to_keep(const ImageRows& rows, int64_t count);
-  void update_benchmark(int64_t images);
   void add_note(const std::string& note);
 
   DeviceLoaderOptions device_;
@@ -56,9 +49,6 @@ class DeviceLoader final : public BatchSource {
   Loader loader_;
   Tensor target_;
   bool cache_full_ = false;
-  std::unique_ptr<DecodeBenchmark> benchmark_;  // while the best jpeg_share is searched
-  std::optional<std::chrono::steady_clock::time_point> last_batch_;  // of the epoch
-  double waited_before_ = 0;
   std::string note_;
 };
 

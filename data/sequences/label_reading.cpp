@@ -5,6 +5,7 @@
 #include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "data/files/file_walk.h"
+#include "data/sequences/table_header.h"
 
 #include <algorithm>
 #include <cmath>
@@ -104,7 +105,8 @@ std::string label_text(const std::string& field) {
   return number ? fmt::format("{}", *number) : field;
 }
 
-bool is_padding(std::string_view field) {
+bool is_padding(std::string_view field, int rules) {
+  if (rules == 1) return field.empty();
   const size_t begin = field.find_first_not_of(' ');
   if (begin == std::string_view::npos) return true;
   field = field.substr(begin, field.find_last_not_of(' ') + 1 - begin);
@@ -115,20 +117,29 @@ std::string find_label_column(RowFile& file, const RowsInput& input,
                               std::span<const std::string> classes) {
   const std::string& column = input.label_column;
   const std::vector<std::string>& first = file.rows.front().fields;
+  const auto unlabelled = [&](std::string note) {
+    const auto other = column_called_label(first, first.size());
+    if (other && !find_name(classes, first[*other]).index) {
+      fail(
+          ErrorKind::data,
+          "{}; but the first row calls column {} {}. Add --label-column {} or --label-column none.",
+          note, *other + 1, excerpt(first[*other]), *other + 1);
+    }
+    file.notes.push_back(std::move(note));
+    return std::string(no_label_column);
+  };
   if (!is_column_number(column)) {
-    if (std::ranges::find(first, column) != first.end()) return column;
-    if (!nearest_name(column, first).empty()) find_column(file.rows.front(), column, file.name);
-    file.notes.push_back(fmt::format(
+    if (named_column(file.rows.front(), column, file.name)) return column;
+    if (!nearest_name(column, first).empty()) find_column(file, column);
+    return unlabelled(fmt::format(
         "{}: rows are read without a label, as the first row has no {} (--label-column NAME)",
         file.name, excerpt(column)));
-    return std::string(no_label_column);
   }
   const auto position = column_position(column);
   if (position >= first.size()) {
-    file.notes.push_back(fmt::format(
+    return unlabelled(fmt::format(
         "{}: rows are read without a label, as they have no column {} (--label-column N)",
         file.name, column));
-    return std::string(no_label_column);
   }
   Judge judge(input, classes, position);
   for (const CsvRow& row : file.rows) judge.add(row);
@@ -142,15 +153,15 @@ std::string find_label_column(RowFile& file, const RowsInput& input,
          "none.",
          file.name, column, holds, column);
   }
-  const bool labelled = score > 0;
-  file.notes.push_back(labelled
-                           ? fmt::format("{}: column {} is read as the label: {} (--label-column "
-                                         "none: rows without labels)",
-                                         file.name, column, holds)
-                           : fmt::format("{}: rows are read without a label in column {}: {} "
-                                         "(--label-column {}: with it)",
-                                         file.name, column, holds, column));
-  return labelled ? column : std::string(no_label_column);
+  if (score < 0) {
+    return unlabelled(fmt::format(
+        "{}: rows are read without a label in column {}: {} (--label-column {}: with it)",
+        file.name, column, holds, column));
+  }
+  file.notes.push_back(fmt::format(
+      "{}: column {} is read as the label: {} (--label-column none: rows without labels)",
+      file.name, column, holds));
+  return column;
 }
 
 }  // namespace whisker

@@ -23,7 +23,8 @@ std::string find_label_column(RowFile& file, const RowsInput& input,
 /// How a label reads: a number as its shortest text, "1" for 1.0000000e+00.
 std::string label_text(const std::string& field);
 
-/// Whether a field at a row's end stands for no value: empty, or NaN in any case.
-bool is_padding(std::string_view field);
+/// Whether a field at a row's end stands for no value: empty, or NaN in any case; see Note [Data
+/// rules].
+bool is_padding(std::string_view field, int rules = newest_data_rules);
 
 }  // namespace whisker

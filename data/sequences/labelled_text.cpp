@@ -48,15 +48,16 @@ bool is_text(const WalkedFile& file) {
 class Reader {
  public:
   void add_rows(const fs::path& path, const LabelledTextOptions& options) {
-    RowFile file = read_rows(path);
-    const size_t label = find_column(file.rows.front(), options.label_column, file.name);
-    const size_t text = find_column(file.rows.front(), options.text_column, file.name);
-    const bool named =
-        !is_column_number(options.label_column) || !is_column_number(options.text_column);
-    drop_text_header(file, options.header, named, label, text, options.classes);
+    RowFile file = read_rows(path, options.rules);
+    const TextColumns columns{.label = find_column(file, options.label_column),
+                              .text = find_column(file, options.text_column),
+                              .label_named = !is_column_number(options.label_column),
+                              .text_named = !is_column_number(options.text_column)};
+    drop_text_header(file, options.header, columns, options.classes);
     notes_ = std::move(file.notes);
     for (CsvRow& row : file.rows) {
-      add({std::move(row.fields[label]), std::move(row.fields[text]), file.place(row)});
+      add({std::move(row.fields[columns.label]), std::move(row.fields[columns.text]),
+           file.place(row)});
     }
     bad_.insert(bad_.end(), file.bad.begin(), file.bad.end());
   }
@@ -83,10 +84,12 @@ class Reader {
       return;
     }
     if (options.rules > 1) {
-      refuse_splits(root, options.name, walk.folders, options.classes);
+      std::string note =
+          refuse_splits(root, options.name, names_not_in(walk.folders, options.classes), true);
+      if (!note.empty()) notes_.push_back(std::move(note));
       SplitsInClasses splits;
       for (const WalkedFile& file : texts) splits.add(file.path);
-      splits.refuse(root, options.name);
+      splits.refuse(root, options.name, true);
     }
     std::set<std::string> empty(walk.folders.begin(), walk.folders.end());
     for (const WalkedFile& file : texts) {
@@ -176,16 +179,19 @@ class Reader {
   // French.txt and German.txt are classes; train.txt and test.txt are more likely splits.
   static void refuse_split_files(const fs::path& root, const std::vector<WalkedFile>& texts,
                                  const LabelledTextOptions& options) {
-    for (const WalkedFile& file : texts) {
-      const std::string stem = fs::path(file.path).stem().string();
-      if (split_of_name(stem) == Split::none) continue;
-      if (std::ranges::find(options.classes, stem) != options.classes.end()) continue;
-      fail(
-          ErrorKind::data,
-          "{}: {} in {} has the name of a split. Name the file if it is a table ({}); rename it if "
-          "it is a class with a text per line.",
-          options.name, excerpt(file.path), excerpt(root.string()),
-          printable((root / file.path).string()));
+    std::vector<std::string> stems;
+    for (const WalkedFile& file : texts) stems.push_back(fs::path(file.path).stem().string());
+    const std::vector<std::string> unknown = names_not_in(stems, options.classes);
+    const std::vector<std::string> parts = likely_parts(root, unknown);
+    for (size_t i = 0; i < stems.size(); ++i) {
+      const bool is_split = split_of_name(stems[i]) != Split::none;
+      if (std::ranges::count(is_split ? unknown : parts, stems[i]) == 0) continue;
+      fail(ErrorKind::data,
+           "{}: {} in {} has the name of {}. Name the file if it is a table ({}); rename it if it "
+           "is a class with a text per line.",
+           options.name, excerpt(texts[i].path), excerpt(root.string()),
+           is_split ? "a split" : fmt::format("a part of one data set ({})", quoted_list(parts)),
+           printable((root / texts[i].path).string()));
     }
   }
 

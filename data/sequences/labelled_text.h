@@ -37,9 +37,9 @@ struct LabelledTextOptions {
   /// The classes to use, for evaluating a trained model; a row with another label is bad. Empty:
   /// the classes found, at least two.
   std::vector<std::string> classes = {};
-  double max_bad = 0.01;      ///< fraction of bad rows above which reading fails
-  std::string name = "data";  ///< name of the path in errors
-  int rules = newest_data_rules;  ///< by which files are texts: Note [Data rules]
+  double max_bad = 0.01;          ///< fraction of bad rows above which reading fails
+  std::string name = "data";      ///< name of the path in errors
+  int rules = newest_data_rules;  ///< see Note [Data rules]
 };
 
 /// Whether there is a text, a .txt file, below a folder.

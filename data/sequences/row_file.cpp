@@ -45,15 +45,32 @@ void read_plain_rows(std::string_view text, char separator, RowFile& file) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     count_progress();
-    CsvRow row{.line = number, .fields = split(line, separator)};
+    CsvRow row{.line = number,
+               .fields = split(line, separator),
+               .stray_cr = line.find('\r') != std::string_view::npos};
     if (line.empty() || row.fields.empty()) continue;
     if (!file.rows.empty() && row.fields.size() != file.rows.front().fields.size()) {
-      file.refuse(row, fmt::format("expected {} fields as in the first row, got {}",
-                                   file.rows.front().fields.size(), row.fields.size()));
+      file.refuse(row, row.stray_cr
+                           ? std::string(stray_cr_reason)
+                           : fmt::format("expected {} fields as in the first row, got {}",
+                                         file.rows.front().fields.size(), row.fields.size()));
     } else {
       file.rows.push_back(std::move(row));
     }
   }
+}
+
+// Rows that may be two, which a CR ends: older runs took it for a part of the text.
+void refuse_stray_cr(RowFile& file) {
+  if (file.rules == 1) return;
+  if (file.rows.front().stray_cr) {
+    fail(ErrorKind::data, "{}: {}.", file.place(file.rows.front()), stray_cr_reason);
+  }
+  for (const CsvRow& row : file.rows) {
+    if (row.stray_cr) file.refuse(row, std::string(stray_cr_reason));
+  }
+  std::erase_if(file.rows, [](const CsvRow& row) { return row.stray_cr; });
+  std::ranges::stable_sort(file.bad, {}, &BadRow::line);
 }
 
 }  // namespace
@@ -62,9 +79,9 @@ std::string RowFile::place(const CsvRow& row) const {
   return fmt::format("{}:{}", name, row.line);
 }
 
-RowFile read_rows(const std::filesystem::path& path) {
+RowFile read_rows(const std::filesystem::path& path, int rules) {
   const std::string text = read_text(path, LineEnds::lf_for_cr);
-  RowFile file{.name = printable(path.string()), .rows = {}, .bad = {}};
+  RowFile file{.name = printable(path.string()), .rows = {}, .bad = {}, .rules = rules};
   const char separator = separator_of(path, text);
   if (separator == ',') {
     const char found = csv_separator(text);
@@ -81,6 +98,7 @@ RowFile read_rows(const std::filesystem::path& path) {
     read_plain_rows(text, separator, file);
   }
   if (file.rows.empty()) fail(ErrorKind::data, "{}: expected rows, got an empty file", file.name);
+  refuse_stray_cr(file);
   file.count = std::ssize(file.rows) + std::ssize(file.bad);
   return file;
 }
@@ -96,18 +114,30 @@ size_t column_position(std::string_view column) {
   return number - 1;
 }
 
-size_t find_column(const CsvRow& header, const std::string& column, const std::string& file) {
+size_t find_column(RowFile& file, const std::string& column) {
+  const CsvRow& header = file.rows.front();
   const size_t count = header.fields.size();
   if (is_column_number(column)) {
     const size_t position = column_position(column);
     if (position < count) return position;
-    fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file, count, column);
+    fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file.name, count, column);
   }
-  const auto found = std::ranges::find(header.fields, column);
-  if (found != header.fields.end()) return static_cast<size_t>(found - header.fields.begin());
-  const std::string nearest = nearest_name(column, header.fields);
-  fail(ErrorKind::data, "{}: no column {} in the first row, which has {}.{}", file, excerpt(column),
-       quoted_list(header.fields), nearest.empty() ? "" : " Did you mean '" + nearest + "'?");
+  if (file.rules == 1) {  // took the first of several
+    const auto first = std::ranges::find(header.fields, column);
+    if (first != header.fields.end()) return static_cast<size_t>(first - header.fields.begin());
+  }
+  const std::optional<size_t> found = named_column(header, column, file.name);
+  if (!found) {
+    const std::string nearest = nearest_name(column, header.fields);
+    fail(ErrorKind::data, "{}: no column {} in the first row, which has {}.{}", file.name,
+         excerpt(column), quoted_list(header.fields),
+         nearest.empty() ? "" : " Did you mean '" + nearest + "'?");
+  }
+  if (header.fields[*found] != column) {
+    file.notes.push_back(fmt::format("{}: column {} ({}) is read as {}, in another case", file.name,
+                                     *found + 1, excerpt(header.fields[*found]), excerpt(column)));
+  }
+  return *found;
 }
 
 void check_bad_rows(const std::vector<BadRow>& bad, int64_t total, double max_bad) {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "data/files/csv.h"
+#include "data/files/decode_rules.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -29,9 +31,12 @@ struct RowFile {
   std::vector<BadRow> bad;
   int64_t count = 0;  ///< of rows, also those with another number of fields, without a header
   std::vector<std::string> notes = {};  ///< what was assumed
+  std::vector<std::string> names = {};  ///< of the columns, where the first row held them
+  int rules = newest_data_rules;        ///< see Note [Data rules]
 
   /// Removes the first row, which is a header.
   void drop_header() {
+    names = std::move(rows.front().fields);
     rows.erase(rows.begin());
     --count;
   }
@@ -44,12 +49,12 @@ struct RowFile {
 /// Reads `path` (data/files/text_file.h). The separator is a comma for .csv (a semicolon or tab
 /// where the first line has no comma), a tab for .tsv, else the tab or comma in the first line, or
 /// spaces. Every row has as many fields as the first; empty lines are skipped.
-/// Throws data for a file that cannot be read or has no row.
-RowFile read_rows(const std::filesystem::path& path);
+/// Throws data for a file that cannot be read or has no row, or a stray CR in the first.
+RowFile read_rows(const std::filesystem::path& path, int rules = newest_data_rules);
 
-/// A position in a row, from 0. `column` is a number from 1, or a name in `header`. Throws data,
-/// naming `file` and the nearest column name.
-size_t find_column(const CsvRow& header, const std::string& column, const std::string& file);
+/// A position in a row, from 0. `column` is a number from 1, or a name in the first row: a name in
+/// another case is noted. Throws data, naming the nearest name, and where two columns have it.
+size_t find_column(RowFile& file, const std::string& column);
 /// Whether `column` is a number rather than a name.
 bool is_column_number(std::string_view column);
 /// The position, from 0, of a column that is a number; npos where no row has so many.

@@ -20,6 +20,7 @@ std::string RowsInput::json() const {
   json.field("features", features).field("most_steps", most_steps);
   write(json, "scaling", scaling);
   write_header(json, header);
+  if (!names.empty()) json.list("names", names);
   if (class_like) json.field("least_steps", least_steps).field("class_like", *class_like);
   return json.end_object().str();
 }
@@ -31,7 +32,8 @@ RowsInput RowsInput::from_json(std::string_view text, const std::string& name) {
                   .features = json.at("features").as_int(1, 1'000'000),
                   .most_steps = json.at("most_steps").as_int(1, 1'000'000'000),
                   .scaling = read_scaling(json.at("scaling")),
-                  .header = read_header(json)};
+                  .header = read_header(json),
+                  .names = read_names(json)};
   if (const JsonValue* const class_like = json.find("class_like")) {
     input.class_like = class_like->as_double(0, 1);
     input.least_steps = json.at("least_steps").as_int(1, input.most_steps);
@@ -46,22 +48,27 @@ RowsInput RowsInput::from_json(std::string_view text, const std::string& name) {
 LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   const bool labelled = options.label_column != no_label_column;
   const bool named = labelled && !is_column_number(options.label_column);
-  const size_t label = labelled ? find_column(file.rows.front(), options.label_column, file.name)
-                                : file.rows.front().fields.size();
-  drop_rows_header(file, options.header, named, label);
+  const size_t width = file.rows.front().fields.size();
+  const size_t label = labelled ? find_column(file, options.label_column) : width;
+  drop_rows_header(file, options.header, named, label, options.classes);
+  std::vector<size_t> value_columns;
+  for (size_t i = 0; i < width; ++i) {
+    if (i != label) value_columns.push_back(i);
+  }
   LabelledRows all;
   all.features = options.features;
+  all.names = names_of(file, value_columns, options.names);
   all.notes = std::move(file.notes);
   int64_t padded = 0;
   for (const CsvRow& row : file.rows) {
     count_progress();
     size_t end = row.fields.size();
-    bool nan = false;
-    while (end > 0 && (end - 1 == label || is_padding(row.fields[end - 1]))) {
+    bool shorter = false;
+    while (end > 0 && (end - 1 == label || is_padding(row.fields[end - 1], file.rules))) {
       --end;
-      nan = nan || (end != label && row.fields[end].find_first_not_of(' ') != std::string::npos);
+      shorter = shorter || end != label;
     }
-    padded += nan ? 1 : 0;
+    padded += shorter ? 1 : 0;
     std::vector<double> values;
     std::string fault;
     for (size_t i = 0; i < end && fault.empty(); ++i) {
@@ -91,8 +98,8 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   if (all.values.empty()) fail(ErrorKind::data, "{}: no row could be used", file.name);
   if (padded > 0) {
     all.notes.push_back(fmt::format(
-        "{}: NaN at the end of {} of {} rows is padding: these rows are shorter (NaN elsewhere "
-        "makes a row unusable)",
+        "{}: empty fields or NaN at the end of {} of {} rows are padding: these rows are shorter "
+        "(elsewhere they make a row unusable)",
         file.name, padded, file.count));
   }
   all.bad = std::move(file.bad);
@@ -101,7 +108,7 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
 
 LabelledRows read_labelled_rows(const std::filesystem::path& path,
                                 const LabelledRowsOptions& options) {
-  return labelled_rows(read_rows(path), options);
+  return labelled_rows(read_rows(path, options.rules), options);
 }
 
 void fit_label_evidence(const LabelledRows& rows, std::span<const int64_t> indices,

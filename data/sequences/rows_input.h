@@ -21,7 +21,8 @@ struct RowsInput {
   int64_t most_steps = 0;             ///< in a row
   std::vector<Scaling> scaling = {};  ///< of each feature
   Header header = Header::automatic;
-  int64_t least_steps = 1;  ///< in a row; 1 in older weights
+  std::vector<std::string> names = {};  ///< of the columns of values, where a header has them
+  int64_t least_steps = 1;              ///< in a row; 1 in older weights
   /// How likely the value that stands in the label's column, where rows have none, reads as a
   /// class: see find_label_column(). Not known of older weights.
   std::optional<double> class_like = {};
@@ -39,6 +40,7 @@ struct LabelledRows {
   std::vector<std::string> places;          ///< "file:line" of each row
   std::vector<BadRow> bad;
   std::vector<std::string> notes = {};  ///< what was assumed
+  std::vector<std::string> names = {};  ///< of the columns of values, where the first row has them
 };
 
 struct LabelledRowsOptions {
@@ -46,11 +48,15 @@ struct LabelledRowsOptions {
   int64_t features = 1;
   double max_bad = 0.01;  ///< fraction of bad rows above which reading fails
   Header header = Header::automatic;
+  std::vector<std::string> classes = {};  ///< of a trained model
+  std::vector<std::string> names = {};    ///< of its columns of values
+  int rules = newest_data_rules;          ///< see Note [Data rules]; of labelled_rows(): the file's
 };
 
 /// Reads `file`. A row's values are its fields without the label, step by step; empty fields and
 /// NaN at its end are dropped, so that rows may differ in length. A numeric label becomes its
-/// shortest text: "1" for 1.0000000e+00. Throws data as read_rows() does and for too many bad rows.
+/// shortest text: "1" for 1.0000000e+00. Throws data as read_rows() does, for too many bad rows and
+/// for a header that contradicts the options.
 LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options);
 LabelledRows read_labelled_rows(const std::filesystem::path& path,
                                 const LabelledRowsOptions& options);

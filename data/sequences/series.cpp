@@ -135,18 +135,17 @@ double ForecastBases::restore(int64_t window, int64_t output, double scaled) con
   return input.log ? std::exp(level) : level;
 }
 
-Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad) {
-  RowFile file = read_rows(path);
-  const CsvRow first = file.rows.front();
+Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad,
+                   int rules) {
+  RowFile file = read_rows(path, rules);
   std::vector<size_t> columns;
-  for (const std::string& column : input.columns) {
-    columns.push_back(find_column(first, column, file.name));
-  }
+  for (const std::string& column : input.columns) columns.push_back(find_column(file, column));
   const bool named = !std::ranges::all_of(
       input.columns, [](const std::string& column) { return is_column_number(column); });
   drop_series_header(file, input.header, named, columns);
   Series series{.name = file.name, .values = {}, .columns = std::ssize(columns), .bad = {}};
-  if (std::string note = time_order_note(file, first, columns); !note.empty()) {
+  if (!named) series.names = names_of(file, columns, input.names);
+  if (std::string note = time_order_note(file, columns); !note.empty()) {
     file.notes.push_back(std::move(note));
   }
   series.notes = std::move(file.notes);

@@ -17,6 +17,8 @@ struct Series {
   int64_t columns = 0;
   std::vector<BadRow> bad;
   std::vector<std::string> notes = {};  ///< what was assumed, and rows against the order of time
+  std::vector<std::string> names =
+      {};  ///< of columns given by number, where the first row has them
 
   int64_t rows() const { return columns > 0 ? std::ssize(values) / columns : 0; }
   double at(int64_t row, size_t column) const {
@@ -35,10 +37,12 @@ struct ForecastBases {
   double restore(int64_t window, int64_t output, double scaled) const;
 };
 
-/// Reads the columns of `input` from `path`; a first row without a number in them is a header. Rows
+/// Reads the columns of `input` from `path`; a first row with names in them is a header. Rows
 /// with a field that is no number (or not above 0, with `log`) are bad: no window includes them.
-/// Throws data for a file that cannot be read, more than `max_bad` bad rows, and unknown columns.
-Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad);
+/// Throws data for a file that cannot be read, more than `max_bad` bad rows, unknown columns, and
+/// columns of other names than `input` has. `rules`: see Note [Data rules].
+Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad,
+                   int rules = newest_data_rules);
 
 /// Rows of targets that windows are made for.
 struct WindowRange {

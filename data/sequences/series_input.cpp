@@ -26,6 +26,7 @@ std::string SeriesInput::json() const {
   write(json, "scaling", scaling);
   write(json, "target_scaling", target_scaling);
   write_header(json, header);
+  if (!names.empty()) json.list("names", names);
   return json.end_object().str();
 }
 
@@ -41,7 +42,8 @@ SeriesInput SeriesInput::from_json(std::string_view text, const std::string& nam
                     .difference = json.at("difference").as_int(0, 1'000'000),
                     .scaling = read_scaling(json.at("scaling")),
                     .target_scaling = read_scaling(json.at("target_scaling")),
-                    .header = read_header(json)};
+                    .header = read_header(json),
+                    .names = read_names(json)};
   const bool sound = !input.targets.empty() && input.scaling.size() == input.columns.size() &&
                      std::ssize(input.target_scaling) == input.outputs();
   if (!sound) {

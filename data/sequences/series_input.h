@@ -24,6 +24,7 @@ struct SeriesInput {
   std::vector<Scaling> scaling = {};         ///< of each column
   std::vector<Scaling> target_scaling = {};  ///< of each output: (horizon, targets)
   Header header = Header::automatic;
+  std::vector<std::string> names = {};  ///< of columns given by number, where a header has them
 
   int64_t outputs() const { return horizon * static_cast<int64_t>(targets.size()); }
   /// Position of target `i` among the columns.

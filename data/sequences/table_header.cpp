@@ -8,21 +8,38 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <string_view>
 
 namespace whisker {
 namespace {
 
-// Names that columns of labels and texts have in published tables.
-bool is_column_word(std::string_view cell) {
-  constexpr std::array<std::string_view, 22> words = {
-      "label",  "labels",  "class",   "category", "target",   "y",     "sentiment", "tag",
-      "intent", "rating",  "stars",   "language", "text",     "texts", "sentence",  "review",
-      "tweet",  "message", "comment", "content",  "document", "id"};
+using Words = std::span<const std::string_view>;
+
+// Names that columns of labels and of texts have in published tables; the first can mean nothing
+// else.
+constexpr std::array<std::string_view, 12> label_words = {
+    "label",     "labels", "class",  "target", "y",     "category",
+    "sentiment", "tag",    "intent", "rating", "stars", "language"};
+constexpr std::array<std::string_view, 9> text_words = {
+    "text", "texts", "sentence", "review", "tweet", "message", "comment", "content", "document"};
+constexpr Words sure_label_words = Words(label_words).first(6);
+constexpr Words sure_text_words = Words(text_words).first(2);
+
+std::string_view trimmed(std::string_view cell) {
   while (cell.starts_with(' ')) cell.remove_prefix(1);
   while (cell.ends_with(' ')) cell.remove_suffix(1);
-  return std::ranges::find(words, to_small_letters(cell)) != words.end();
+  return cell;
+}
+
+bool is_one_of(Words words, std::string_view cell) {
+  return std::ranges::find(words, to_small_letters(trimmed(cell))) != words.end();
+}
+
+bool is_column_word(std::string_view cell) {
+  return is_one_of(label_words, cell) || is_one_of(text_words, cell) ||
+         to_small_letters(trimmed(cell)) == "id";
 }
 
 void drop_noted(RowFile& file) {
@@ -37,11 +54,97 @@ bool is_number(const std::string& cell) {
   return number_of(cell).has_value();
 }
 
-// Whether the first of the column's cells is no number and all others are.
-bool only_first_is_no_number(const RowFile& file, size_t column) {
-  return file.rows.size() > 1 && !is_number(file.rows.front().fields[column]) &&
+// Whether a cell may name a column: no number, also none that is too large, and nothing that stands
+// for a missing value.
+bool is_name(std::string_view cell) {
+  constexpr std::array<std::string_view, 8> missing = {"na",   "n/a", "#n/a", "null",
+                                                       "none", "-",   "?",    "."};
+  cell = trimmed(cell);
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double ignored = 0;  // from_chars() reads NaN and infinity as well
+  const char* const end = cell.data() + cell.size();
+  return std::from_chars(cell.data(), end, ignored).ptr != end && !is_one_of(missing, cell);
+}
+
+// Whether the first of the column's cells is a name and all others are numbers.
+bool only_first_is_name(const RowFile& file, size_t column) {
+  return file.rows.size() > 1 && is_name(file.rows.front().fields[column]) &&
          std::all_of(file.rows.begin() + 1, file.rows.end(),
                      [&](const CsvRow& row) { return is_number(row.fields[column]); });
+}
+
+// The part of drop_rows_header() for what the cells tell.
+bool is_rows_header(const RowFile& file, size_t label, std::span<const std::string> classes) {
+  const std::vector<std::string>& first = file.rows.front().fields;
+  bool any_value = false, any_name = false;
+  for (size_t i = 0; i < first.size(); ++i) {
+    any_value = any_value || (i != label && is_number(first[i]));
+    any_name = any_name || (i != label && is_name(first[i]));
+  }
+  if (file.rules == 1) return !any_value;
+  if (label >= first.size()) return any_name && !any_value;
+  const std::string& name = first[label];
+  const bool is_class = find_name(classes, name).index ||
+                        std::any_of(file.rows.begin() + 1, file.rows.end(),
+                                    [&](const CsvRow& row) { return row.fields[label] == name; });
+  if (is_class) return false;
+  // Names may be numbers ("label,0,1,2").
+  return (any_name && !any_value && !is_number(name)) || is_column_word(name) ||
+         only_first_is_name(file, label);
+}
+
+// A column, given by its number, that the header calls otherwise, where another has the name.
+void refuse_other_column(const RowFile& file, size_t column, size_t other, std::string_view what,
+                         std::string_view key) {
+  const std::string& name = file.names[column];
+  const std::string& other_name = file.names[other];
+  fail(ErrorKind::data,
+       "{}: column {} is read as the {}, but the first row calls it {}, and column {} {}. Give the "
+       "name of the right one: {}={} or {}={} (of evaluate and classify: --{}-column).",
+       file.name, column + 1, what, excerpt(name), other + 1, excerpt(other_name), key,
+       printable(name), key, printable(other_name), what);
+}
+
+// Of a header that was removed: whether it calls another column the label.
+void check_label_name(const RowFile& file, size_t label) {
+  if (file.rules == 1 || label >= file.names.size()) return;
+  if (is_one_of(label_words, file.names[label])) return;
+  if (const auto other = column_called_label(file.names, label)) {
+    refuse_other_column(file, label, *other, "label", "data.label_column");
+  }
+}
+
+void check_text_name(const RowFile& file, size_t label, size_t text) {
+  if (file.rules == 1 || file.names.empty() || is_one_of(text_words, file.names[text])) return;
+  for (size_t i = 0; i < file.names.size(); ++i) {
+    if (i == label || !is_one_of(sure_text_words, file.names[i])) continue;
+    refuse_other_column(file, text, i, "text", "data.text.text_column");
+  }
+}
+
+// The part of drop_text_header() for what the cells tell.
+void drop_likely_text_header(RowFile& file, size_t label, size_t text,
+                             std::span<const std::string> classes) {
+  const CsvRow& first = file.rows.front();
+  const std::string& name = first.fields[label];
+  if (find_name(classes, name).index) return;
+  const bool words = is_column_word(name) || is_column_word(first.fields[text]);
+  if (!classes.empty()) {
+    if (words) drop_noted(file);
+    return;  // else an example with an unknown class, which is reported
+  }
+  std::map<std::string_view, int64_t> counts;
+  for (const CsvRow& row : file.rows) ++counts[row.fields[label]];
+  if (counts[name] > 1) return;
+  if (words || only_first_is_name(file, label)) return drop_noted(file);
+  const bool single = std::ranges::any_of(
+      counts, [&](const auto& one) { return one.first != name && one.second == 1; });
+  if (single) return;  // other classes have one example as well
+  fail(
+      ErrorKind::data,
+      "{}:{}: the first row may hold the names of the columns, or an example of a class {} that no "
+      "other row has. Set data.header=true or data.header=false.",
+      file.name, first.line, excerpt(name));
 }
 
 }  // namespace
@@ -53,58 +156,66 @@ void check_header_named(Header header, bool named, const std::string& file) {
        file);
 }
 
-void drop_text_header(RowFile& file, Header header, bool named, size_t label, size_t text,
+void drop_text_header(RowFile& file, Header header, const TextColumns& columns,
                       std::span<const std::string> classes) {
+  const bool named = columns.label_named || columns.text_named;
   check_header_named(header, named, file.name);
-  if (named || header == Header::present) return file.drop_header();
-  const CsvRow& first = file.rows.front();
-  const std::string& name = first.fields[label];
-  if (header == Header::absent || find_name(classes, name).index) return;
-  const bool words = is_column_word(name) || is_column_word(first.fields[text]);
-  if (!classes.empty()) {
-    if (words) drop_noted(file);
-    return;  // else an example with an unknown class, which is reported
+  if (named || header == Header::present) {
+    file.drop_header();
+  } else if (header == Header::automatic) {
+    drop_likely_text_header(file, columns.label, columns.text, classes);
   }
-  std::map<std::string_view, int64_t> counts;
-  for (const CsvRow& row : file.rows) ++counts[row.fields[label]];
-  if (counts[name] > 1) return;
-  if (words || only_first_is_no_number(file, label)) return drop_noted(file);
-  const bool single = std::ranges::any_of(
-      counts, [&](const auto& one) { return one.first != name && one.second == 1; });
-  if (single) return;  // other classes have one example as well
-  fail(
-      ErrorKind::data,
-      "{}:{}: the first row may hold the names of the columns, or an example of a class {} that no "
-      "other row has. Set data.header=true or data.header=false.",
-      file.name, first.line, excerpt(name));
+  if (!columns.label_named) check_label_name(file, columns.label);
+  if (!columns.text_named) check_text_name(file, columns.label, columns.text);
 }
 
-void drop_rows_header(RowFile& file, Header header, bool named, size_t label) {
+void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
+                      std::span<const std::string> classes) {
   check_header_named(header, named, file.name);
-  if (named || header == Header::present) return file.drop_header();
-  if (header == Header::absent) return;
-  const std::vector<std::string>& first = file.rows.front().fields;
-  const auto is_value = [&](size_t i) { return i != label && is_number(first[i]); };
-  bool any_value = false;
-  for (size_t i = 0; i < first.size(); ++i) any_value = any_value || is_value(i);
-  if (!any_value) return file.drop_header();  // of names alone
-  // Names may be numbers ("label,0,1,2").
-  if (label >= first.size()) return;
-  const bool only_here =
-      std::none_of(file.rows.begin() + 1, file.rows.end(),
-                   [&](const CsvRow& row) { return row.fields[label] == first[label]; });
-  if (only_here && (is_column_word(first[label]) || only_first_is_no_number(file, label))) {
+  if ((named && file.rules > 1) || header == Header::present) {
+    file.drop_header();
+  } else if (header == Header::automatic && is_rows_header(file, label, classes)) {
     drop_noted(file);
   }
+  if (!named) check_label_name(file, label);
 }
 
 void drop_series_header(RowFile& file, Header header, bool named, std::span<const size_t> columns) {
   check_header_named(header, named, file.name);
+  if ((named && file.rules > 1) || header == Header::present) return file.drop_header();
   if (header == Header::absent) return;
   const std::vector<std::string>& first = file.rows.front().fields;
-  const bool no_value =
-      std::ranges::none_of(columns, [&](size_t i) { return is_number(first[i]); });
-  if (header == Header::present || no_value) file.drop_header();
+  const bool any_value =
+      std::ranges::any_of(columns, [&](size_t i) { return is_number(first[i]); });
+  const bool any_name = std::ranges::any_of(columns, [&](size_t i) { return is_name(first[i]); });
+  if (!any_value && (any_name || file.rules == 1)) drop_noted(file);
+}
+
+std::optional<size_t> column_called_label(std::span<const std::string> names, size_t label) {
+  bool has_x = false;  // a coordinate, which y is then as well
+  for (size_t i = 0; i < names.size(); ++i) {
+    has_x = has_x || (i != label && to_small_letters(trimmed(names[i])) == "x");
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i == label || !is_one_of(sure_label_words, names[i])) continue;
+    if (!has_x || to_small_letters(trimmed(names[i])) != "y") return i;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> names_of(const RowFile& file, std::span<const size_t> columns,
+                                  std::span<const std::string> expected) {
+  std::vector<std::string> names;
+  if (file.names.empty() || file.rules == 1) return names;
+  for (const size_t column : columns) names.push_back(printable(file.names[column]));
+  for (size_t i = 0; i < std::min(names.size(), expected.size()); ++i) {
+    if (to_small_letters(trimmed(names[i])) == to_small_letters(trimmed(expected[i]))) continue;
+    fail(ErrorKind::data,
+         "{}: expected column {} to be {} as in the training data, got {}. Put the columns in the "
+         "order {}; if they are in it under other names, correct or remove the first row.",
+         file.name, columns[i] + 1, excerpt(expected[i]), excerpt(names[i]), quoted_list(expected));
+  }
+  return names;
 }
 
 void write_header(JsonWriter& json, Header header) {
@@ -115,6 +226,11 @@ Header read_header(const JsonValue& json) {
   const JsonValue* const header = json.find("header");
   if (!header) return Header::automatic;
   return header->as_bool() ? Header::present : Header::absent;
+}
+
+std::vector<std::string> read_names(const JsonValue& json) {
+  const JsonValue* const names = json.find("names");
+  return names ? names->as_strings() : std::vector<std::string>();
 }
 
 }  // namespace whisker

@@ -5,29 +5,49 @@
 #include "data/sequences/row_file.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace whisker {
 
+/// The positions of two columns, and whether they were given by name.
+struct TextColumns {
+  size_t label = 0, text = 1;
+  bool label_named = false, text_named = false;
+};
+
 /// Removes the first row of a table of texts if it is a header, by `header` or by what the cells
-/// tell, and notes what was assumed. With `named` columns it is one. `classes`: those of a trained
-/// model, or none. Throws data where both readings are equally likely, usage for named columns
-/// without a header.
-void drop_text_header(RowFile& file, Header header, bool named, size_t label, size_t text,
+/// tell, and notes what was assumed. With named columns it is one. `classes`: those of a trained
+/// model, or none. Throws data where both readings are equally likely, or where a header calls
+/// another column the label or the text; usage for named columns without a header.
+void drop_text_header(RowFile& file, Header header, const TextColumns& columns,
                       std::span<const std::string> classes);
 
 /// The same for a table of labelled sequences; `label` is the number of columns where rows have no
-/// label.
-void drop_rows_header(RowFile& file, Header header, bool named, size_t label);
+/// label. A first row of missing values (NA, ?) is an example that cannot be used.
+void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
+                      std::span<const std::string> classes);
 
-/// Whether a series' columns, given by number, hold no value in the first row, or `header` says so:
-/// removes it.
+/// The same for a series, whose first row is a header if `columns` hold names there.
 void drop_series_header(RowFile& file, Header header, bool named, std::span<const size_t> columns);
+
+/// The first column, but for `label`, whose name says that it holds labels: label, class, target,
+/// y.
+std::optional<size_t> column_called_label(std::span<const std::string> names, size_t label);
+
+/// The names of `columns`, if the first row held them. Throws data where one is called otherwise
+/// than `expected`, the names in the training data; none: not known.
+std::vector<std::string> names_of(const RowFile& file, std::span<const size_t> columns,
+                                  std::span<const std::string> expected);
 
 /// `header` as a key of a description, which is left out for Header::automatic, and back.
 void write_header(JsonWriter& json, Header header);
 Header read_header(const JsonValue& json);
+
+/// The names of columns in a description; older ones have none.
+std::vector<std::string> read_names(const JsonValue& json);
 
 /// Throws usage when columns have names that no row gives.
 void check_header_named(Header header, bool named, const std::string& file);

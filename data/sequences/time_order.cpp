@@ -25,9 +25,8 @@ bool is_date(std::string_view field) {
 
 }  // namespace
 
-std::string time_order_note(const RowFile& file, const CsvRow& first,
-                            std::span<const size_t> columns) {
-  for (size_t c = 0; c < first.fields.size() && file.rows.size() > 1; ++c) {
+std::string time_order_note(const RowFile& file, std::span<const size_t> columns) {
+  for (size_t c = 0; file.rows.size() > 1 && c < file.rows.front().fields.size(); ++c) {
     if (std::ranges::find(columns, c) != columns.end()) continue;
     const auto date = [&](const CsvRow& row) -> const std::string& { return row.fields[c]; };
     const size_t length = date(file.rows.front()).size();

@@ -10,8 +10,7 @@ namespace whisker {
 
 /// What the first column of ISO dates, beside those in `columns`, says of the rows' order: that
 /// they run from the newest to the oldest, or how many are older than the row before. "" for rows
-/// in the order of time and for a file without such dates. `first` is the file's first row.
-std::string time_order_note(const RowFile& file, const CsvRow& first,
-                            std::span<const size_t> columns);
+/// in the order of time and for a file without such dates.
+std::string time_order_note(const RowFile& file, std::span<const size_t> columns);
 
 }  // namespace whisker

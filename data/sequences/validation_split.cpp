@@ -30,15 +30,17 @@ std::vector<bool> choose_validation(std::span<const int64_t> labels,
     return originals.empty() ? i : originals[static_cast<size_t>(i)];
   };
   std::map<int64_t, bool> sides;  // by original: whether it is held back
+  for (const auto& only : members) {
+    if (only.size() == 1) sides[original(only.front())] = false;
+  }
+  if (std::ranges::none_of(members, [](const auto& some) { return some.size() > 1; })) {
+    fail(ErrorKind::data,
+         "data.val_split: no class has the 2 examples that are needed to split it into train and "
+         "val. Add examples, or name data.val, which may lack classes.");
+  }
   for (size_t label = 0; label < members.size(); ++label) {
     const auto count = std::ssize(members[label]);
-    if (count < 2) {
-      fail(ErrorKind::data,
-           "data.val_split: class '{}' has {} example{}, at least 2 are needed to split it into "
-           "train "
-           "and val. Add examples, remove the class, or name data.val, which may lack classes.",
-           printable(classes[label]), count, count == 1 ? "" : "s");
-    }
+    if (count < 2) continue;
     shuffle(members[label], seed, stream_of("val_split"), label);
     const auto wanted =
         std::clamp<int64_t>(std::llround(fraction * static_cast<double>(count)), 1, count - 1);

@@ -10,8 +10,8 @@
 namespace whisker {
 
 /// Whether each example is for validation: `fraction` of each class, rounded, at least one example
-/// and never all, chosen by `seed`. Labels are positions in `classes`. Throws usage unless 0 <
-/// fraction < 1, data for a class of fewer than two examples.
+/// and never all, chosen by `seed`; the one example of a class trains. Labels are positions in
+/// `classes`. Throws usage unless 0 < fraction < 1, data where no class has two examples.
 ///
 /// `originals`: for each example the first one of equal content, from find_copies(); equal examples
 /// stay on one side, whatever their labels. Empty: no two are equal. Throws data for a class that

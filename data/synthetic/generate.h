@@ -1,6 +1,9 @@
 // `whisker data generate`: a folder of drawn cat and dog faces or, with --waves, of labelled
-// sequences, to train without photographs or measurements.
+// sequences, to train without photographs or measurements. The same options give the same files.
 #pragma once
+
+#include "core/tensor/philox.h"
+#include "data/codec/image.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -8,32 +11,22 @@
 namespace whisker {
 
 struct GenerateOptions {
-  std::filesystem::path folder;  ///< made; must not exist or be empty
+  std::filesystem::path folder;  ///< made; must not exist or be empty, else throws usage
   int64_t train_per_class = 500;
   int64_t val_per_class = 100;
   uint64_t seed = 0;
-  int min_side = 128;  ///< of images: pixels, each side drawn from [min_side, max_side]
-  int max_side = 200;
   int workers = -1;  ///< of images; -1: auto
 };
 
-struct GenerateResult {
-  std::filesystem::path train;  ///< holds cat/ and dog/
-  std::filesystem::path val;    ///< the same; empty when val_per_class is 0
-  int64_t files = 0;
-  uint64_t bytes = 0;
-};
-
-/// Writes folder/{train,val}/{cat,dog}/*.jpg and a README.txt that says they are drawn; so does a
-/// comment in every file. The same options give the same files on one machine. Throws usage for
-/// options out of range or a folder that is not empty, disk when it cannot be written.
-GenerateResult generate_images(const GenerateOptions& options);
+/// Writes folder/{train,val}/{cat,dog}/*.jpg of 128 to 200 pixels a side, and a README.txt that
+/// says they are drawn; so does a comment in every file. Both return the bytes written.
+uint64_t generate_images(const GenerateOptions& options);
+/// One face: only the face differs between cats and dogs, not the colours or the background.
+Image draw_face(bool cat, int height, int width, PhiloxStream& random);
 
 /// Ten sensors in a row measure a wave that travels "left" or "right", for 12 to 40 steps with
 /// noise. No single step shows the direction. Writes folder/train.csv and folder/val.csv, a
 /// sequence per row: the class, then ten values for each step; shorter rows end in empty fields.
-/// The same options give the same files. Returns the bytes written. Throws usage for options out of
-/// range or a folder that is not empty, disk when it cannot be written.
-int64_t generate_waves(const GenerateOptions& options);
+uint64_t generate_waves(const GenerateOptions& options);
 
 }  // namespace whisker

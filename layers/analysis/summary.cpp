@@ -10,16 +10,6 @@
 namespace whisker {
 namespace {
 
-// 11689512 -> "11,689,512".
-std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  for (size_t at = text.size(); at > 3;) {
-    at -= 3;
-    text.insert(at, 1, ',');
-  }
-  return text;
-}
-
 std::string bytes_text(int64_t bytes) {
   return human_bytes(static_cast<uint64_t>(bytes));
 }
@@ -63,6 +53,8 @@ std::string table_text(const std::vector<Row>& rows) {
 
 ModelSummary summarize(const Model& model, const SummaryOptions& options) {
   const MemoryPlan plan = MemoryPlan::of(*model.net, model.input);
+  const MemoryPlan training =
+      MemoryPlan::of(*model.net, model.input, options.device, options.compute);
   const int64_t images = std::max<int64_t>(model.input[model.batch_axis], 1);
   ModelSummary summary{.input = model.input,
                        .batch = images,
@@ -70,7 +62,7 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
                        .layers = {},
                        .training = {},
                        .inference = {},
-                       .notes = fusion_notes(*model.net, options.device, options.compute)};
+                       .notes = training.notes()};
   summary.notes.insert(summary.notes.end(), model.notes.begin(), model.notes.end());
   const auto width = static_cast<int64_t>(size_of(options.compute));
   std::unordered_set<const Module*> counted;  // a layer may run twice, its parameters count once
@@ -101,8 +93,6 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
       model.net->parameters(),
       {.compute = options.compute, .wide_gradients = options.wide_gradients});
   const int64_t moments = options.moments_per_parameter + (options.averaged ? 1 : 0);
-  const MemoryPlan training =
-      MemoryPlan::of(*model.net, model.input, options.device, options.compute);
   const int64_t kept = training.kept_bytes(width);
   summary.training = {.values = arena.values,
                       .gradients = arena.gradients,

@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import unittest
 
@@ -99,6 +100,40 @@ class CommandLine(ProgramTest):
         second = self.folder / "runs/repeat-2"
         models = [next((run / "last").glob("model-*")).read_bytes() for run in (first, second)]
         self.assertEqual(*models)
+
+    def test_a_run_repeats_from_its_own_folder(self):
+        """Whatever its user's cache of algorithms says meanwhile; not with other threads."""
+        wide = ["runtime.threads=1", "model.layers=[{conv2d: {filters: 32, kernel: 3}}, {conv2d: {filters: 32, kernel: "
+                "3, activation: relu}}, global_avg_pool2d]", "schedule.kind=one_cycle", "train.epochs=1000000",
+                "train.time_budget_minutes=1"]
+        first = self.folder / "runs/own"
+        process = self.start("train", "c.yaml", *self.data, "name=own", *wide)
+        self.wait_for(first / "log.txt", " of 1000000 epochs fit, at ")
+        process.terminate()
+        process.communicate()
+        self.assertEqual(process.returncode, 75)
+        cache = pathlib.Path(os.environ["XDG_CACHE_HOME"]) / "whisker/cpu_algorithms.json"
+        if cache.exists():
+            swapped = {"direct": "winograd", "winograd": "direct"}
+            cache.write_text(re.sub('"(direct|winograd)"', lambda found: f'"{swapped[found[1]]}"', cache.read_text()))
+        done = self.whisker("train", "--repeat", first)
+        self.assertEqual(done.stdout, "runs/own-2\n")
+        self.assertIn("repeats", done.stderr)
+        self.assertIn("the weights are those of " + str(first) + ", bit for bit", done.stderr)
+        models = [next((self.folder / run / "last").glob("model-*")).read_bytes() for run in ("runs/own", "runs/own-2")]
+        self.assertEqual(*models)
+        done = self.whisker("train", "--repeat", first, "runtime.threads=2", code=4)
+        self.assertIn("threads: 1 then, 2 now", done.stderr)
+        self.assertFalse((self.folder / "runs/own-3").exists())
+        done = self.whisker("train", "--repeat", first, "optimizer.lr=0.5", code=2)
+        self.assertIn("--repeat: 'optimizer.lr=0.5' would make another run", done.stderr)
+        for option in (["--resume", first], ["--init", "w"], ["--dry-run"]):
+            self.assertIn("--repeat: not together with", self.whisker("train", "--repeat", first, *option, code=2).stderr)
+        self.train("grown", "train.epochs=1", "schedule.kind=cosine", "runtime.threads=1")
+        done = self.whisker("train", "--resume", "runs/grown", "train.epochs=2")
+        self.assertIn("continues at epoch 2, step 6", done.stderr)
+        done = self.whisker("train", "--repeat", "runs/grown", code=4)
+        self.assertIn("runs/grown cannot be repeated: its schedule changed when it was resumed at step 6.", done.stderr)
 
     def test_resume_refuses_what_it_would_ignore(self):
         for option in (["--dry-run"], ["--init", "w.safetensors"]):

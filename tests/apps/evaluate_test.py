@@ -309,6 +309,26 @@ class Evaluate(ProgramTest):
         # Control: the loss that is trained on is another number.
         self.assertNotAlmostEqual(stored["loss"], best["train_loss"], places=3)
 
+    def test_in_the_precision_of_the_validation(self):
+        run = self.train("narrow", "precision=bf16", "train.epochs=1", "data.test=val")
+        best = "runs/narrow/best.safetensors"
+        stored = json.loads(self.metadata(best)["metrics"])
+        self.assertEqual(stored["precision"], "bf16")
+        test = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+        self.assertEqual((test["kind"], test["loss"]), ("test", stored["loss"]))
+        done = self.whisker("evaluate", best, "val", "--json", "--batch-size", "8", "--device", "cpu")
+        self.assertIn(best + ": evaluated in bf16, as its validation was: --precision f32 computes in f32", done.stderr)
+        found = json.loads(done.stdout)
+        for key in stored:
+            self.assertEqual(found[key], stored[key], key)
+        wide = self.whisker("evaluate", best, "val", "--json", "--device", "cpu", "--precision", "f32")
+        self.assertEqual(wide.stderr, "")
+        self.assertEqual(json.loads(wide.stdout)["precision"], "f32")
+        self.assertNotEqual(json.loads(wide.stdout)["loss"], stored["loss"])
+        other = self.whisker("evaluate", best, "val", "--device", "reference").stderr
+        self.assertIn(f"its validation in bf16 gave loss {stored['loss']:.4f} accuracy {stored['accuracy']:.4f}", other)
+        self.assertIn("reference does not compute in bf16, and evaluates in f32", other)
+
     def test_in_another_precision(self):
         images = sorted(str(path) for path in (self.folder / "val").rglob("*.png"))
 

@@ -24,7 +24,8 @@ class FineTune(ProgramTest):
         run = self.folder / "runs/one"
         log = (run / "log.txt").read_text()
         self.assertIn("a fifth of data.train is the validation split", log)
-        self.assertIn("epoch 11: all layers but those that stay frozen are trained from here on", log)
+        self.assertIn("; trained: dense; from epoch 11 on: conv2d to dense", log)
+        self.assertIn("epoch 11: trained from here on: conv2d to dense", log)
         self.assertIn("schedule:\n  kind: one_cycle", (run / "config.yaml").read_text())
         self.whisker("train", run / "config.yaml", "name=again")
         lines = []
@@ -59,8 +60,8 @@ class FineTune(ProgramTest):
         self.whisker("train", "two.yaml", *self.data, "name=from", "train.epochs=1")
         self.whisker("train", "two.yaml", *self.data, "name=last", "init.from=runs/from/best.safetensors",
                      "freeze=[backbone]", "unfreeze_at=1", "unfreeze_last=0.6", "train.epochs=3", "optimizer.lr=0.01")
-        self.assertIn("8 parameter tensors are frozen for the first 1 epochs, 4 of them for good",
-                      (self.folder / "runs/last/log.txt").read_text())
+        self.assertIn("8 parameter tensors are frozen for the first 1 epochs, 4 of them for good; trained: dense; "
+                      "from epoch 2 on: conv2d_1 to dense", (self.folder / "runs/last/log.txt").read_text())
         dry = self.whisker("train", "two.yaml", *self.data, "init.from=runs/from/best.safetensors", "freeze=[backbone]",
                            "unfreeze_at=1", "unfreeze_last=0.6", "train.epochs=3", "--dry-run").stdout
         trained = 3 * 3 * 8 * 8 + 8 + 2 * 8 + 8 * 2 + 2
@@ -127,7 +128,23 @@ class FineTune(ProgramTest):
             self.assertGreater(float(found.group(1)), 2e-7)  # the noise of the first averages is no fall
         curve = re.search(r'<polyline .* points="(.*)"', (self.folder / "runs/rate/find_lr.svg").read_text()).group(1)
         self.assertGreater(len({point.split(",")[1] for point in curve.split()}), 20)  # not cut off flat
-        self.assertFalse((self.folder / "runs/rate/best.safetensors").exists())
+        self.assertEqual([file.name for file in (self.folder / "runs/rate").iterdir()], ["find_lr.svg"])
+
+    def test_find_lr_tries_the_layers_that_are_trained_later_too(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=both", "init.from=" + self.weights,
+                            "freeze=[backbone]", "unfreeze_at=2", "features=cached", "train.epochs=4", "--find-lr")
+        lines = done.stderr.splitlines()[-2:]
+        self.assertRegex(lines[0], "^until unfreeze_at=2: the loss ")
+        self.assertRegex(lines[1], "^  from then on: the loss ")
+        if all("fastest" in line for line in lines):
+            first, later = (float(re.search(r"fastest at ([\d.e-]+)", line)[1]) for line in lines)
+            factor = float(re.search(r"schedule\.restart_factor=(\S+)", lines[1])[1])
+            self.assertAlmostEqual(factor, later / first, delta=0.1 * factor)
+        svg = (self.folder / "runs/both/find_lr.svg").read_text()
+        curves = re.findall(r'<polyline .* points="(.*)"', svg)
+        self.assertEqual(len(curves), 2)
+        self.assertNotEqual(*curves)
+        self.assertEqual([file.name for file in (self.folder / "runs/both").iterdir()], ["find_lr.svg"])
 
     def test_predictions_name_every_image_and_repeat_the_loss(self):
         odd = self.folder / "odd, \"names\""
@@ -150,7 +167,7 @@ class FineTune(ProgramTest):
         page = (self.folder / "w.html").read_text()
         worst = sorted(rows, key=lambda row: -float(row["loss"]))[0]
         self.assertIn("The 3 images of the largest loss", page)
-        self.assertIn(worst["path"].replace('"', "&quot;").replace("<", "&lt;"), page)
+        self.assertIn(worst["path"].removeprefix(f"{odd}/").replace("<", "&lt;"), page)
         self.assertNotIn("<0", page)
         self.assertNotIn("<script", page)
         self.assertFalse(re.findall(r'(?:src|href)="(?!data:)', page))

@@ -75,6 +75,7 @@ class ProgramTest(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="whisker_program_"))
         # Programs that share a cache overwrite each other's choices of algorithms, which differ in the last bits.
         os.environ["XDG_CACHE_HOME"] = str(cls.folder / ".cache")
+        os.environ["XDG_DATA_HOME"] = str(cls.folder / ".data")
         write_classes(cls.folder / "train", 20)
         write_classes(cls.folder / "val", 5, 500)
         (cls.folder / "c.yaml").write_text(CONFIG)

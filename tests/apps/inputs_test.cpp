@@ -2,11 +2,14 @@
 #include "apps/terminal/inputs.h"
 
 #include "apps/terminal/command.h"
+#include "core/error.h"
+#include "tests/support/error_of.h"
 
 #include <array>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -76,6 +79,13 @@ TEST(Lines, AnImageIsToldByItsFirstBytes) {
   EXPECT_TRUE(is_image("\x89PNG\r\n\x1a\n and what follows"));
   EXPECT_TRUE(is_image("RIFF\x0a\0\0\0WEBPVP8 and more"sv));
   EXPECT_TRUE(is_image("BM\x36\x0c\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x20"sv));
+  for (const char* pnm : {"P6\n", "P5\r\n", "P3 2 2 255\n", "P4\t8 8 \n", "P6 # by a camera\n"}) {
+    EXPECT_TRUE(is_image(pnm)) << pnm;
+  }
+  for (const char* name :
+       {"P6.ppm\n", "P7\n", "P1 2023.jpg\n", "P1 2 left.jpg\n", "P6x\n", "P66\n"}) {
+    EXPECT_FALSE(is_image(name)) << name;
+  }
   EXPECT_FALSE(is_image("photo.jpg\n"));  // answered before more comes
   EXPECT_FALSE(is_image("BM\n"));
   EXPECT_FALSE(is_image("BMW/1.jpg\n"));
@@ -84,8 +94,27 @@ TEST(Lines, AnImageIsToldByItsFirstBytes) {
   EXPECT_FALSE(is_image("RIFF raff and WEBP.jpg\n"));
   EXPECT_FALSE(is_image("B\n"));
   EXPECT_FALSE(is_image("\n"));
-  for (const char* cut : {"", "B", "BM", "RIFF", "\xff", "\x89PNG"}) {
+  for (const char* cut : {"", "B", "BM", "RIFF", "\xff", "\x89PNG", "P6", "P6 2 2", "GIF8"}) {
     EXPECT_FALSE(is_image(cut, true)) << cut;
+  }
+}
+
+TEST(Lines, OtherFormatsAreCalledByTheirNames) {
+  for (const auto& [bytes, format] :
+       {std::pair{"GIF89a\x10\0\x10\0\xf7\0\0 and what follows it in the file"sv, "a GIF image"},
+        {"II*\0\x08\0\0\0"sv, "a TIFF image"},
+        {"\x1f\x8b\x08\0\0\0\0\0"sv, "a gzip file"},
+        {"\0\0\0\x1c\x66typavif"sv, "an AVIF image"},
+        {"PK\3\4\x14\0"sv, "a ZIP archive"}}) {
+    Pipe pipe;
+    pipe.write(bytes);
+    pipe.close_writer();
+    LineReader reader(pipe.reader(), "pipe");
+    EXPECT_THAT(test::message_of(ErrorKind::data, [&] { reader.begins_as_image(); }),
+                testing::HasSubstr(fmt::format("got {}; JPEG, PNG", format)));
+  }
+  for (const char* name : {"GIF8.jpg\n", "DDS 1.jpg\n", "<html>.png\n"}) {
+    EXPECT_FALSE(is_image(name)) << name;
   }
 }
 

@@ -1,6 +1,9 @@
 // Which files `classify` and `evaluate` take for their own, and how heat maps are named.
 #include "apps/commands/classified_images.h"
 #include "apps/commands/evaluated_images.h"
+#include "apps/commands/worst_page.h"
+#include "core/error.h"
+#include "core/io/checksum_mark.h"
 #include "data/codec/encode_jpeg.h"
 
 #include <string>
@@ -18,42 +21,71 @@ std::string jpeg_with(const std::string& comment) {
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(OutputFormats, AHeatMapIsKnownByItsComment) {
+TEST(OutputFormats, AHeatMapIsKnownByItsCommentUnlessItWasEdited) {
   Prediction result;
   EXPECT_EQ(heat_map_jpeg(result), "");
   result.heat_map.reshape(30, 20);
   const std::string own = heat_map_jpeg(result);
   EXPECT_TRUE(is_heat_map(own));
-  EXPECT_TRUE(is_heat_map(std::string_view(own).substr(0, 100)));
   for (const char* comment : {"", "heat map", "cat face drawn by whisker data generate",
-                              "heat map by whisker classify --cam, edited"}) {
+                              "heat map by whisker classify --cam",
+                              "heat map by whisker classify --cam, crc32 00000000"}) {
     EXPECT_FALSE(is_heat_map(jpeg_with(comment))) << comment;
   }
-  for (size_t size = 0; size < 50; ++size) is_heat_map(std::string_view(own).substr(0, size));
-  EXPECT_FALSE(is_heat_map("heat map by whisker classify --cam"));
-  EXPECT_FALSE(is_heat_map("\xff\xd8\xff\xfe\x00\x24heat map by"));  // cut within the comment
-  EXPECT_FALSE(is_heat_map(jpeg_with("") + own));                    // not the file's own comment
+  for (size_t size = 0; size < own.size(); ++size) {
+    EXPECT_FALSE(is_heat_map(std::string_view(own).substr(0, size))) << size;
+  }
+  std::string edited = own;
+  edited[own.size() / 2] = static_cast<char>(edited[own.size() / 2] + 1);
+  EXPECT_FALSE(is_heat_map(edited));
+  EXPECT_FALSE(is_heat_map(own + "\n"));
+  EXPECT_FALSE(is_heat_map(jpeg_with("") + own));  // not the file's own comment
 }
 
-TEST(OutputFormats, CsvFilesAreKnownByTheirColumns) {
-  EXPECT_TRUE(is_embeddings_csv("path,0,1,2\na.jpg,1,2,3\n"));
+TEST(OutputFormats, ACsvIsKnownByItsColumnsUnlessSomethingWasAdded) {
+  const std::string own_embeddings = "path,0,1,2\na.jpg,1,-2e-05,inf\n\"b,\n\"\"c\",1,2,3\n";
+  EXPECT_TRUE(is_embeddings_csv(own_embeddings));
   std::string wide = "path";
   for (int i = 0; i < 2048; ++i) wide += "," + std::to_string(i);
-  EXPECT_TRUE(is_embeddings_csv(wide.substr(0, 4096)));
-  for (const char* other :
-       {"", "path\n", "path,label\na,b\n", "path,0,2\n", "path,0", "path,0,1,x\n"}) {
-    EXPECT_FALSE(is_embeddings_csv(other)) << other;
+  EXPECT_TRUE(is_embeddings_csv(wide + "\n"));
+  for (const std::string& other :
+       {std::string(), std::string("path\n"), std::string("path,label\na,b\n"),
+        std::string("path,0,2\n"), std::string("path,0"), std::string("path,0,1,x\n"),
+        wide + ",remark\n", own_embeddings + "d.jpg,1,2,3,seen\n", own_embeddings + "d.jpg,1,2,x\n",
+        own_embeddings + "d.jpg,1,2\n", own_embeddings + "d.jpg,1,2,3", own_embeddings + "# seen\n",
+        std::string("path,0\r\na,1\r\n"), std::string("\xef\xbb\xbf") + own_embeddings}) {
+    EXPECT_FALSE(is_embeddings_csv(other)) << other.substr(0, 80);
   }
-  const std::vector<std::string> classes = {"a, \"b\"", "c"};
-  const std::string own = predictions_csv({}, classes);
+  std::vector<std::string> classes = {"a, \"b\"", "c"};
+  for (int i = 0; i < 1000; ++i) classes.push_back(fmt::format("class {}", i));
+  const std::string own = predictions_csv(
+      {evaluated_image("a,b.jpg", 0, std::vector<float>(classes.size(), 0.5F))}, classes);
   EXPECT_TRUE(is_predictions_csv(own));
+  EXPECT_TRUE(is_predictions_csv(predictions_csv({}, classes)));
   EXPECT_FALSE(is_embeddings_csv(own));
-  for (const char* other : {"", "path,label\n", "path,label,predicted,loss\n",
-                            "path,label,predicted,loss,remark\n", "path,0,1\n"}) {
-    EXPECT_FALSE(is_predictions_csv(other)) << other;
+  std::string added = own;  // a column behind a header of more than 4 KiB
+  added.replace(added.find('\n'), 1, ",remark\n").insert(added.size() - 1, ",blurred");
+  for (const std::string& other : {added, std::string(), std::string("path,label\n"),
+                                   std::string("path,label,predicted,loss\n"),
+                                   std::string("path,label,predicted,loss,remark\n"),
+                                   std::string("path,0,1\n"), own + "seen by me\n"}) {
+    EXPECT_FALSE(is_predictions_csv(other)) << other.substr(0, 80);
   }
-  EXPECT_FALSE(
-      is_worst_page("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"));
+}
+
+TEST(OutputFormats, APageIsKnownByItsChecksum) {
+  const std::string begin =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+  EXPECT_FALSE(is_worst_page(begin));
+  const auto page = [&](const std::string& generator) {
+    return begin + "<meta name=\"generator\" content=\"" + generator + "\">\n";
+  };
+  EXPECT_FALSE(is_worst_page(page("whisker evaluate --worst")));  // of an earlier version
+  std::string own = page(checksum_mark("whisker evaluate --worst"));
+  EXPECT_FALSE(is_worst_page(own));
+  set_checksum(own, "whisker evaluate --worst");
+  EXPECT_TRUE(is_worst_page(own));
+  EXPECT_FALSE(is_worst_page(own + "<p>A note.</p>\n"));
 }
 
 TEST(OutputFormats, HeatMapsKeepTheFoldersOfTheInputs) {

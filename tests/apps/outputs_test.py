@@ -121,6 +121,25 @@ class Outputs(ProgramTest):
             with listed.open() as names:
                 self.refused("is an input of this command", *command, "--force", stdin=names)
         self.assertEqual(listed.read_text(), "val/c0/500.png\n")
+        for command in (["classify", "w.safetensors", "-", "--classes", "names.txt", "--embeddings", "val/new.csv"],
+                        ["evaluate", "w.safetensors", "-", "--predictions", "val/c0/new.csv"]):
+            self.refused("lies in the folder", *command, input="val\n")  # a folder that is named there
+
+    def test_folders_behind_links_are_inputs_and_those_of_single_files_are_not(self):
+        linked, other = self.folder / "linked", self.folder / "other"
+        shutil.copytree(self.folder / "val", linked)
+        shutil.copytree(self.folder / "val/c0", other)
+        (linked / "c1/more").symlink_to(other)  # behind more images than a batch has
+        for i in range(20):
+            shutil.copy(self.folder / "val/c0/500.png", linked / f"c0/a{i}.png")
+        for command in (["classify", "w.safetensors", "linked", "--embeddings"],
+                        ["evaluate", "w.safetensors", "linked", "--predictions"]):
+            self.refused("lies in the folder 'linked/c1/more', which this command reads", *command, "other/new.csv")
+        self.whisker("classify", "w.safetensors", "other/500.png", "--embeddings", "other/new.csv")
+        self.whisker("evaluate", "w.safetensors", "val/c0/500.png", "val/c1/500.png", "--predictions", "val/c0/new.csv")
+        (self.folder / "val/c0/new.csv").unlink()
+        for folder in (linked, other):
+            shutil.rmtree(folder)
 
     def test_columns_that_a_person_added_are_kept(self):
         out = self.folder / "annotated.csv"
@@ -132,6 +151,23 @@ class Outputs(ProgramTest):
         self.refused("--force", *command)
         self.assertEqual(out.read_text(), written)
         out.unlink()
+
+    def test_edited_outputs_are_kept(self):
+        """What a person changed in a page, drawing or network, or what an earlier version wrote without a checksum."""
+        for name in ("worst", "svg", "dot", "export"):
+            with self.subTest(name):
+                out = self.folder / f"edited_{name}{self.ending[name]}"
+                self.whisker(*self.files[name], out)
+                written = out.read_bytes()
+                at = len(written) - 3  # its values' or its text's
+                for edited in (written[:at] + b"?" + written[at + 1:], written + b"\n",
+                               written.replace(b", crc32 ", b", crc-32 ")):
+                    self.assertNotEqual(edited, written)
+                    out.write_bytes(edited)
+                    self.refused("or was edited since", *self.files[name], out)
+                out.write_bytes(written)
+                self.whisker(*self.files[name], out)
+                out.unlink()
 
     def test_files_of_runs_are_never_replaced(self):
         for name, file in (("predictions", "split.csv"), ("worst", "log.txt"), ("embeddings", "metrics.jsonl"),
@@ -234,7 +270,7 @@ class Outputs(ProgramTest):
             content = (self.folder / f"maps/{name}_{kind}_{probability}.jpg").read_bytes()
             width, height, comments = jpeg_size(content)
             self.assertEqual((width, height), sizes[name])
-            self.assertEqual(comments, [b"heat map by whisker classify --cam"])
+            self.assertRegex(comments[0], b"^heat map by whisker classify --cam, crc32 [0-9a-f]{8}$")
         self.assertEqual(len([p for p in (self.folder / "maps").rglob("*.jpg")]), 3)
         again = self.whisker("classify", "w.safetensors", "photos", "--cam", "maps")
         self.assertRegex(again.stderr, "replaced a heat map of classify --cam of an earlier command: '.*' and 2 more")
@@ -280,6 +316,15 @@ class Outputs(ProgramTest):
         self.whisker("import", "old.safetensors", "-o", "new.safetensors")
         self.assertNotIn(str(self.folder).encode(), (self.folder / "new.safetensors").read_bytes())
 
+    def test_pages_hold_no_paths(self):
+        out = self.folder / "shown.html"
+        for data in ([self.folder / "val"], [self.folder / "val/c0", "val/c1"]):  # in one folder; not, as they are named
+            self.whisker("evaluate", self.folder / "w.safetensors", *data, "--worst", "10", "--out", out)
+            text = out.read_text()
+            self.assertNotIn(str(self.folder), text)
+            self.assertIn('title="c1/500.png"' if len(data) == 1 else 'title="val/c1/500.png"', text)
+            self.assertIn(">c0/500.png</p>", text)
+
     def test_missing_best_weights_are_written_again(self):
         for spoil, says in ((pathlib.Path.unlink, "are missing"), (lambda p: p.write_bytes(b""), "are an empty file"),
                             (lambda p: p.write_bytes(p.read_bytes()[:-4]), "are damaged")):
@@ -298,6 +343,42 @@ class Outputs(ProgramTest):
             self.assertIn("a validation of the last weights writes it again", done.stderr)
             self.assertEqual(self.metadata(best)["epoch"], "3")
             self.assertNotIn("the best weights", self.whisker("train", "--resume", str(run)).stderr)
+
+    def test_foreign_best_weights_stay(self):
+        run = self.train("own_best", "train.epochs=2")
+        best = run / "best.safetensors"
+        whole = best.read_bytes()
+        length = struct.unpack("<Q", whole[:8])[0]
+        header = json.loads(whole[8:8 + length])
+        metadata = header["__metadata__"]
+        epoch, metrics = metadata["epoch"], json.loads(metadata["metrics"])
+
+        def with_metadata(**changes):
+            text = json.dumps(dict(header, __metadata__=dict(metadata, **changes))).encode()
+            return struct.pack("<Q", len(text)) + text + whole[8 + length:]
+
+        (self.folder / "other.yaml").write_text(CONFIG.replace("filters: 8", "filters: 4"))
+        self.whisker("train", "other.yaml", *self.data, "name=other_best", "train.epochs=1")
+        other = (self.folder / "runs/other_best/best.safetensors").read_bytes()
+        worse, better = (json.dumps(dict(metrics, accuracy=accuracy)) for accuracy in (-1, 2))
+        for content, says in ((other, "got those of another network: "), (with_metadata(classes='["c0","c9"]'), "other classes"),
+                              (with_metadata(epoch=str(int(epoch) - 1) if epoch != "1" else epoch, metrics=worse),
+                               f"expected this run's best weights, of epoch {epoch} with accuracy")):
+            best.write_bytes(content)
+            done = self.whisker("train", "--resume", str(run), "train.epochs=3", code=4)
+            self.assertIn(says, done.stderr)
+            self.assertEqual(best.read_bytes(), content)
+        best.unlink()
+        best.mkdir()
+        self.assertIn("got a folder", self.whisker("train", "--resume", str(run), "train.epochs=3", code=4).stderr)
+        best.rmdir()
+        for content in (with_metadata(epoch="9"), with_metadata(metrics=better)):  # later than the checkpoint
+            best.write_bytes(content)
+            done = self.whisker("train", "--resume", str(run))
+            self.assertIn("later than the checkpoint: kept until a validation is better", done.stderr)
+            self.assertEqual(best.read_bytes(), content)
+        best.write_bytes(whole)
+        self.assertNotIn("best weights", self.whisker("train", "--resume", str(run), "train.epochs=3").stderr)
 
     def test_a_run_inside_its_data_resumes(self):
         photos = self.folder / "inside"

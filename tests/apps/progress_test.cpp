@@ -7,22 +7,27 @@ namespace whisker {
 namespace {
 
 TEST(Progress, AStatusLineLeavesOutWhatIsNotKnownYet) {
-  StepEvent event{.examples_per_s = 1234.4, .wait_share = 0.021, .seconds_left = 65};
-  EXPECT_EQ(status_text(event, 80), "1234 examples/s  wait 2 %  1 min 05 s left");
+  StepEvent event{.examples_per_s = 1234.4, .wait_share = 0.021};
+  EXPECT_EQ(status_text(event, 90), "1234 examples/s  wait 2 %");
+  event.epoch_seconds_left = 65;
+  EXPECT_EQ(status_text(event, 90), "1234 examples/s  wait 2 %  65 s of this epoch");
+  event.run_seconds_left = 540;
   event.epoch_loss = 0.25;
-  EXPECT_EQ(status_text(event, 80), "loss 0.2500  1234 examples/s  wait 2 %  1 min 05 s left");
+  EXPECT_EQ(status_text(event, 90),
+            "loss 0.2500  1234 examples/s  wait 2 %  65 s of this epoch, 9 min of the run");
   event.epoch_accuracy = 0.5;
-  EXPECT_EQ(status_text(event, 80),
-            "loss 0.2500  acc 0.500  1234 examples/s  wait 2 %  1 min 05 s left");
+  EXPECT_EQ(status_text(event, 90),
+            "loss 0.2500  acc 0.500  1234 examples/s  wait 2 %  65 s of this epoch, 9 min of the "
+            "run");
 }
 
 TEST(Progress, AStatusLineOfSeveralRanksNamesASlowOne) {
-  StepEvent event{.examples_per_s = 1234.4, .wait_share = 0.021, .seconds_left = 65};
+  StepEvent event{.examples_per_s = 1234.4, .wait_share = 0.021, .epoch_seconds_left = 65};
   event.ranks = {.communication = 0.043, .slowest = 3, .excess = 0.05};
-  EXPECT_EQ(status_text(event, 80), "1234 examples/s  wait 2 %  comm 4 %  1 min 05 s left");
+  EXPECT_EQ(status_text(event, 80), "1234 examples/s  wait 2 %  comm 4 %  65 s of this epoch");
   event.ranks->excess = 0.25;
   EXPECT_EQ(status_text(event, 80),
-            "1234 examples/s  wait 2 %  comm 4 %  rank 3 25 % slower  1 min 05 s left");
+            "1234 examples/s  wait 2 %  comm 4 %  rank 3 25 % slower  65 s of this epoch");
 }
 
 TEST(Progress, ANarrowStatusLineLeavesOutTheLeastImportant) {
@@ -30,13 +35,17 @@ TEST(Progress, ANarrowStatusLineLeavesOutTheLeastImportant) {
                         .epoch_accuracy = 0.5,
                         .examples_per_s = 1234567,
                         .wait_share = 1,
-                        .seconds_left = 36000};
+                        .epoch_seconds_left = 36,
+                        .run_seconds_left = 36000};
   const std::string whole = status_text(event, 1000);
-  EXPECT_EQ(whole, "loss 123456.2500  acc 0.500  1234567 examples/s  wait 100 %  10 h 00 min left");
+  EXPECT_EQ(whole,
+            "loss 123456.2500  acc 0.500  1234567 examples/s  wait 100 %  36 s of this epoch, "
+            "10 h 00 min of the run");
   EXPECT_EQ(status_text(event, static_cast<int>(whole.size())), whole);
   EXPECT_EQ(status_text(event, static_cast<int>(whole.size()) - 1),
-            "loss 123456.2500  acc 0.500  1234567 examples/s  10 h 00 min left");
-  EXPECT_EQ(status_text(event, 50), "loss 123456.2500  acc 0.500  10 h 00 min left");
+            "loss 123456.2500  acc 0.500  1234567 examples/s  36 s of this epoch, 10 h 00 min of "
+            "the run");
+  EXPECT_EQ(status_text(event, 70), "loss 123456.2500  36 s of this epoch, 10 h 00 min of the run");
   EXPECT_EQ(status_text(event, 1), "10 h 00 min left");
 }
 
@@ -61,6 +70,10 @@ TEST(Progress, SecondsAreSaidAsPeopleDo) {
   EXPECT_EQ(human_seconds(4.24), "4.2 s");
   EXPECT_EQ(human_seconds(185), "3 min 05 s");
   EXPECT_EQ(human_seconds(3720), "1 h 02 min");
+  EXPECT_EQ(rounded_seconds(0.4), "0 s");
+  EXPECT_EQ(rounded_seconds(41.4), "41 s");
+  EXPECT_EQ(rounded_seconds(545), "9 min");
+  EXPECT_EQ(rounded_seconds(7530), "2 h 06 min");
 }
 
 }  // namespace

@@ -346,6 +346,32 @@ class Ranks(ProgramTest):
             self.assertEqual(len(written[0]), 2 if command[0] == "evaluate" else 10)
             self.assertEqual(*written)
 
+    def test_outputs_are_refused_as_on_one_rank(self):
+        self.train_ranks(1, "for_refused", "train.epochs=1")
+        weights = "runs/for_refused/best.safetensors"
+        annotated = {}
+        for name, command in (("p.csv", ["evaluate", weights, "val", "--predictions"]),
+                              ("e.csv", ["classify", weights, "val", "--embeddings"])):
+            self.run_tcp(2, [*command, name, "--device", "cpu"])
+            self.run_tcp(2, [*command, name, "--device", "cpu"])  # its own, twice
+            annotated[name] = (self.folder / name).read_text().replace("\n", ",seen\n")
+            (self.folder / name).write_text(annotated[name])
+        for command, says, lines in (
+                (["evaluate", weights, "val", "--predictions", "p.csv"], "or was edited since", None),
+                (["classify", weights, "val", "--embeddings", "e.csv"], "or was edited since", None),
+                (["classify", weights, "-", "--embeddings", "e.csv"], "or was edited since", "val/c0/500.png\n"),
+                (["evaluate", weights, "val", "--predictions", "val/new.csv"], "lies in the folder", None),
+                (["evaluate", weights, "-", "--predictions", "val/new.csv"], "lies in the folder", "val\n"),
+                (["classify", weights, "-", "--embeddings", "val/new.csv"], "lies in the folder", "val\n")):
+            with self.subTest(command):
+                ranks = with_variables([PROGRAM, *command, "--device", "cpu"], 2, self.folder, lines=lines)
+                self.assertEqual([rank[0] for rank in ranks], [2, 2], ranks)
+                self.assertIn(says, ranks[0][2])
+                self.assertEqual(ranks[0][1] + ranks[1][1], "")
+        for name, text in annotated.items():
+            self.assertEqual((self.folder / name).read_text(), text)
+        self.assertFalse((self.folder / "val/new.csv").exists())
+
     def test_a_rank_without_the_run_folder_trains_on(self):
         (self.folder / "elsewhere").mkdir()
         command = [PROGRAM, "train", str(self.folder / "plain.yaml"), f"data.train={self.folder}/train",

@@ -3,6 +3,7 @@
     standard_input_test.py [-v]          with $WHISKER naming the program
 """
 
+import gzip
 import json
 import os
 import pathlib
@@ -112,6 +113,31 @@ class StandardInput(ProgramTest):
             done = self.whisker("classify", self.weights, "-", "--jsonl", stdin=image, code=3)
         self.assertEqual(json.loads(done.stdout)["path"], "-")
         self.assertNotIn("/proc", done.stdout + done.stderr)
+
+    def piped_in(self, content, code=0):
+        """classify - of bytes: the process with texts."""
+        (self.folder / "piped_in").write_bytes(content)
+        with open(self.folder / "piped_in", "rb") as file:
+            return self.whisker("classify", self.weights, "-", stdin=file, code=code)
+
+    def test_one_image_on_standard_input_is_one(self):
+        image = (self.folder / "val/c0/500.png").read_bytes()
+        self.assertNotIn("behind the image's end", self.piped_in(image).stderr)
+        for more in (image, b"val/c0/500.png\n"):
+            done = self.piped_in(image + more)
+            self.assertEqual(len(done.stdout.splitlines()), 1)
+            self.assertIn(f"standard input: {len(more)} bytes behind the image's end are not used", done.stderr)
+
+    def test_other_formats_on_standard_input(self):
+        pixels = bytes(range(48)) * 16
+        (self.folder / "p6.ppm").write_bytes(b"P6\n16 16\n255\n" + pixels)
+        expected = self.whisker("classify", self.weights, "p6.ppm").stdout.replace("p6.ppm", "-")
+        self.assertEqual(self.piped_in(b"P6\n16 16\n255\n" + pixels).stdout, expected)
+        for content, name in ((b"GIF89a\x10\0\x10\0\xf7\0\0" + pixels, "a GIF image"),
+                              (b"II*\0\x08\0\0\0" + pixels, "a TIFF image"), (gzip.compress(pixels), "a gzip file")):
+            done = self.piped_in(content, code=3)
+            self.assertIn(f"standard input: expected an image or a list of names, got {name}; JPEG, PNG", done.stderr)
+            self.assertEqual(done.stdout, "")
 
     def test_no_option_is_nan(self):
         for command in (("classify", self.weights, "val", "--threshold"),

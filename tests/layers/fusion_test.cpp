@@ -1,5 +1,5 @@
 // The table of fused layers, one row for each pattern that any dtype has: what runs as one operator
-// where, and that it trains as the layers unfused. fused_layers_test.cpp has convolutions in f16.
+// where, and that it trains as the layers unfused.
 #include "layers/fusion.h"
 
 #include "core/autograd/autograd.h"
@@ -292,33 +292,37 @@ TEST(Fusion, NormsInConvolutionsArePlannedAsTheDeviceKeepsThem) {
   EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::f32), 2 * image);
   EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::bf16), 2 * 2 * image);
   EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::f16), 2 * 2 * image);
-  EXPECT_THAT(fusion_notes(*net, DeviceKind::cuda, DType::bf16),
+  const auto notes = [&](DType dtype) {
+    return MemoryPlan::of(*net, input, DeviceKind::cuda, dtype).notes();
+  };
+  EXPECT_THAT(notes(DType::bf16),
               ElementsAre("bn1 into depthwise in training", "bn2 into project in training"));
-  EXPECT_THAT(fusion_notes(*net, DeviceKind::cuda, DType::f32),
-              ElementsAre("bn1 into depthwise in training"));
+  EXPECT_THAT(notes(DType::f32), ElementsAre("bn1 into depthwise in training"));
 }
 
 TEST(Fusion, NotesSayWhatTrainingFuses) {
+  const auto notes = [](const Sequential& net, std::optional<DeviceKind> device) {
+    return MemoryPlan::of(net, {2, 8, 8, 3}, device).notes();
+  };
   const auto net = stem();
-  EXPECT_THAT(fusion_notes(*net, DeviceKind::cpu),
+  EXPECT_THAT(notes(*net, DeviceKind::cpu),
               ElementsAre("relu into bn1", "add of block into batch_norm"));
-  EXPECT_THAT(fusion_notes(*net, DeviceKind::cuda),
+  EXPECT_THAT(notes(*net, DeviceKind::cuda),
               ElementsAre("relu into bn1", "max_pool2d into bn1 in training",
                           "add of block into batch_norm"));
-  EXPECT_THAT(fusion_notes(*block_with_projection(), DeviceKind::cuda),
+  EXPECT_THAT(notes(*block_with_projection(), DeviceKind::cuda),
               ElementsAre("add of block into batch_norm",
                           "block.projection.bn into block.bn2 in training"));
-  EXPECT_THAT(
-      fusion_notes(*epilogues(), {}),
-      ElementsAre("relu into conv1", "max_pool2d into conv1", "relu into bn", "tanh into dense"));
-  EXPECT_THAT(fusion_notes(*norm_activations(), {}),
+  EXPECT_THAT(notes(*epilogues(), {}), ElementsAre("relu into conv1", "max_pool2d into conv1",
+                                                   "relu into bn", "tanh into dense"));
+  EXPECT_THAT(notes(*norm_activations(), {}),
               ElementsAre("hard_swish into bn1", "silu into bn2", "relu6 into bn3"));
   net->set_fuse(false);
-  EXPECT_THAT(fusion_notes(*net, DeviceKind::cuda), ElementsAre());
+  EXPECT_THAT(notes(*net, DeviceKind::cuda), ElementsAre());
   Sequential other_windows;
-  other_windows.add<BatchNorm>({.channels = 4});
+  other_windows.add<BatchNorm>({.channels = 3});
   other_windows.make<MaxPool2D>(Pool2dOptions{.kernel = 2, .stride = Pair(1)});
-  EXPECT_THAT(fusion_notes(other_windows, DeviceKind::cuda), ElementsAre());
+  EXPECT_THAT(notes(other_windows, DeviceKind::cuda), ElementsAre());
 }
 
 // A list that ends between two layers that would be fused.

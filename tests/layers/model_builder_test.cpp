@@ -110,7 +110,7 @@ layers:
   - gelu
 )";
   const Model fused = build(text);
-  EXPECT_EQ(fusion_notes(*fused.net, {}),
+  EXPECT_EQ(MemoryPlan::of(*fused.net, fused.input).notes(),
             (std::vector<std::string>{"relu into conv2d", "max_pool2d into conv2d",
                                       "max_pool2d into third", "tanh into third",
                                       "max_pool2d into fourth"}));
@@ -177,7 +177,7 @@ layers:
           "fire.3.right.weight", "fire.3.right.bias", "fire.4.left.weight", "fire.4.left.bias",
           "fire.4.right.weight", "fire.4.right.bias", "conv2d.weight", "conv2d_1.weight"}));
   EXPECT_EQ(model.output, (Shape{2, 32, 32, 4}));
-  EXPECT_EQ(fusion_notes(*model.net, {}),
+  EXPECT_EQ(MemoryPlan::of(*model.net, model.input).notes(),
             (std::vector<std::string>{"add of block.0 into batch_norm"}));
 }
 

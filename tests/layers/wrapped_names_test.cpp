@@ -28,14 +28,14 @@ Model small_conv_model(int64_t channels = 1) {
                      {.input = {1, 2, 2, channels}, .classes = 3});
 }
 
-// Tensors of f32 with the values 0, 1, 2, ...
+// Tensors of f32 with the values 1, 2, 3, ...
 class CountingFile {
  public:
   void add(const std::string& name, std::vector<uint64_t> shape, DType dtype = DType::f32) {
     uint64_t count = 1;
     for (const uint64_t extent : shape) count *= extent;
     std::vector<float> values(count);
-    std::iota(values.begin(), values.end(), 0.0f);
+    std::iota(values.begin(), values.end(), 1.0f);
     const auto bytes = std::as_bytes(std::span<const float>(values));
     copies_.emplace_back(bytes.begin(), bytes.end());
     tensors_.push_back({.name = name, .dtype = dtype, .shape = std::move(shape), .bytes = {}});
@@ -145,7 +145,7 @@ TEST(Weights, ChannelsAreSummedForGrayImages) {
   add_small_conv_model(file, "", 3);
   std::vector<std::vector<float>> values;
   const LoadReport report = loaded(file, model, &values);
-  EXPECT_THAT(values[0], ElementsAre(0 + 1 + 2, 3 + 4 + 5));
+  EXPECT_THAT(values[0], ElementsAre(1 + 2 + 3, 4 + 5 + 6));
   EXPECT_THAT(report.notes("w.pth"),
               ElementsAre(HasSubstr("w.pth: conv1.weight is for RGB images and is summed over its "
                                     "three channels, as the images are gray")));

@@ -160,6 +160,47 @@ TEST(Schedule, StartsAgainOverWhatRemains) {
   }
 }
 
+// A plan changes where the schedule ends, not where it is: every rate goes on from the one before.
+TEST(Schedule, APlanLaysTheRestOverTheStepsThatFit) {
+  for (const ScheduleKind kind : {ScheduleKind::cosine, ScheduleKind::one_cycle}) {
+    for (const double warmup : {0.0, 1.5}) {
+      const ScheduleOptions options{.kind = kind, .minimum = 0.01, .warmup = warmup};
+      const Schedule whole(options, 0.5, 120, 10);
+      Schedule same = whole, planned = whole;
+      same.plan(7, 120);
+      planned.plan(7, 66);  // 6.6 epochs
+      EXPECT_EQ(planned.end(), 66);
+      planned.plan(30, 44);
+      EXPECT_EQ(planned.end(), 44);
+      EXPECT_EQ(same.end(), 120);
+      for (int64_t step = 0; step < 120; ++step) EXPECT_EQ(same.at(step), whole.at(step)) << step;
+      for (int64_t step = 0; step <= 7; ++step) EXPECT_EQ(planned.at(step), whole.at(step)) << step;
+      for (int64_t step = 8; step < 44; ++step) {
+        EXPECT_LT(std::abs(planned.at(step) - planned.at(step - 1)), 0.1) << step;
+      }
+      EXPECT_NEAR(planned.at(43), whole.at(119), 1e-12);
+      Schedule restored = whole;
+      restored.restore(planned.state());
+      EXPECT_EQ(restored.at(37), planned.at(37));
+    }
+  }
+}
+
+// Plans of the part before a restart say nothing of the one behind it.
+TEST(Schedule, APlanIsOfItsPart) {
+  const ScheduleOptions options{.kind = ScheduleKind::one_cycle, .restart = 4};
+  const Schedule whole(options, 0.5, 110, 10);
+  Schedule planned = whole;
+  planned.plan(12, 30);
+  EXPECT_EQ(planned.end(), 110);
+  for (int64_t step = 40; step < 110; ++step) EXPECT_EQ(planned.at(step), whole.at(step)) << step;
+  planned.plan(45, 80);
+  EXPECT_EQ(planned.end(), 80);
+  EXPECT_EQ(planned.at(45), whole.at(45));
+  EXPECT_NEAR(planned.at(79), whole.at(109), 1e-12);
+  EXPECT_EQ(planned.epochs(planned.end()), 8);
+}
+
 TEST(Schedule, PlateauForgetsAtARestart) {
   const ScheduleOptions options{
       .kind = ScheduleKind::plateau, .gamma = 0.5, .patience = 0, .restart = 3};

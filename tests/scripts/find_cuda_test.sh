@@ -34,28 +34,14 @@ expect 1 "no nvcc (CUDA toolkit) at $one" CUDACXX="$one"
 toolkit one
 cudnn one 9 13
 expect 1 "cuDNN 9.13, which is older than 9.14 ($header)" CUDACXX="$one"
-cudnn one 8 9
-expect 1 "cuDNN 8.9, which is older than 9.14 ($header)" CUDACXX="$one"
-cudnn one 10 0
-expect 0 "$one" CUDACXX="$one"
 cudnn one 9 14
 expect 0 "$one" CUDACXX="$one"
-# What cudnn.h includes counts, whatever else lies there.
-printf '#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 1\n' >"$scratch/one/include/cudnn_version_v9.h"
-expect 0 "$one" CUDACXX="$one"
 
-# A name on PATH; a link from elsewhere, but not to a compiler cache.
+# A name on PATH; a link from elsewhere.
 expect 0 "$one" CUDACXX=nvcc PATH="$scratch/one/bin:$PATH"
-expect 1 "no nvcc (CUDA toolkit) at nvcc-0" CUDACXX=nvcc-0 PATH="$scratch/one/bin:$PATH"
 mkdir -p "$scratch/links/bin" "$scratch/links/include"
 ln -s "$one" "$scratch/links/bin/nvcc"
-expect 0 "$one" CUDACXX="$scratch/links/bin/nvcc"
 expect 0 "$one" PATH="$scratch/links/bin:$PATH"
-toolkit cache
-cudnn cache 9 14
-mv "$scratch/cache/bin/nvcc" "$scratch/cache/bin/ccache"
-ln -s ccache "$scratch/cache/bin/nvcc"
-expect 0 "$scratch/cache/bin/nvcc" PATH="$scratch/cache/bin:$PATH"
 
 # CUDACXX, then CUDA_PATH, then PATH.
 for name in two three; do
@@ -66,7 +52,6 @@ path=$scratch/three/bin:$PATH
 expect 0 "$one" CUDACXX="$one" CUDA_PATH="$scratch/two" PATH="$path"
 expect 0 "$scratch/two/bin/nvcc" CUDACXX= CUDA_PATH="$scratch/two" PATH="$path"
 expect 0 "$scratch/three/bin/nvcc" CUDA_PATH="$scratch/nowhere" PATH="$path"
-expect 0 "$scratch/three/bin/nvcc" CUDA_PATH= PATH="$path"
 
 # Toolkits in versioned folders, the newest first, unless a link says which; cuDNN in the system's folders.
 bare=$scratch/bare
@@ -81,8 +66,6 @@ expect 0 "$(versioned -13.0)" PATH="$bare"
 mkdir "$scratch/system/usr/include/$(uname -m)-linux-gnu"
 mv "$scratch"/system/usr/include/cudnn*.h "$scratch/system/usr/include/$(uname -m)-linux-gnu"
 expect 0 "$(versioned -13.0)" PATH="$bare"
-cudnn "system/usr/local/cuda-13.0" 9 13
-expect 1 "cuDNN 9.13, which is older than 9.14 ($(versioned -13.0 | sed s/nvcc$//)../include/cudnn_version.h)" PATH="$bare"
 ln -s cuda-12.9 "$scratch/system/usr/local/cuda"
 expect 0 "$(versioned "")" PATH="$bare"
 
@@ -95,26 +78,21 @@ cmake_minimum_required(VERSION 3.24)
 project(FindCuda LANGUAGES CXX)
 include("$source/cmake/WhiskerCuda.cmake")
 PROJECT
-options=()
 configure() {  # that fails with this text, with these variables
   local text=$1 said; shift
-  if said=$(env "$@" cmake -S "$scratch/project" -B "$scratch/build" -G Ninja "${options[@]}" 2>&1) ||
+  if said=$(env "$@" cmake -S "$scratch/project" -B "$scratch/build" -G Ninja 2>&1) ||
       [[ "$(tr -s ' \n' ' ' <<<"$said")" != *"WHISKER_CUDA is ON, but $text: needs nvcc and cuDNN 9.14 or newer."* ]]; then
     echo "FAILED with $*: expected '$text' of CMake, got $said"
     exit 1
   fi
 }
-configure "no nvcc (CUDA toolkit) at $scratch/nowhere" CUDACXX="$scratch/nowhere"
 cudnn one 9 13
 configure "cuDNN 9.13, which is older than 9.14 ($scratch/one/include/cudnn_version.h)" \
   CUDACXX="$scratch/links/bin/nvcc" CUDA_PATH="$scratch/two" PATH="$path"
 grep -qx "WHISKER_NVCC:FILEPATH=$one" "$scratch/build/CMakeCache.txt"
 
-# What was found before stays, until it is gone; what is told stays in any case.
+# What was found before stays, until it is gone.
 configure "cuDNN 9.13, which is older than 9.14 ($scratch/one/include/cudnn_version.h)" CUDA_PATH="$scratch/two"
-mv "$scratch/one" "$scratch/moved"
-configure "cuDNN 9.13, which is older than 9.14 ($scratch/moved/include/cudnn_version.h)" CUDA_PATH="$scratch/moved"
-grep -qx "WHISKER_NVCC:FILEPATH=$scratch/moved/bin/nvcc" "$scratch/build/CMakeCache.txt"
-options+=(-DWHISKER_NVCC="$scratch/nowhere")
-configure "no nvcc (CUDA toolkit) at $scratch/nowhere" CUDA_PATH="$scratch/two"
+rm -r "$scratch/one"
+configure "no nvcc (CUDA toolkit) at $scratch/nowhere" CUDACXX="$scratch/nowhere"
 echo "toolkits are told apart"

@@ -62,11 +62,11 @@ struct ConvCase {
 inline constexpr ConvCase convolutions[] = {{9, 3, 16, 3},  {12, 16, 16, 3}, {14, 64, 64, 3},
                                             {6, 20, 35, 3}, {7, 16, 64, 1},  {7, 64, 16, 1},
                                             {5, 2, 3, 2}};
-// First and second layers, for which a GPU has kernels of its own. A NaN in their images may
+// First layers, for which a GPU has kernels of its own. A NaN in their images may
 // reach more neighbours than the definition says (Note [Few-channel convolutions]); in all else it
 // stays where those of the others do.
-inline constexpr ConvCase few_channels[] = {{10, 1, 32, 3},    {11, 3, 64, 3},  {11, 3, 32, 3, 2},
-                                            {16, 3, 64, 7, 2}, {10, 32, 32, 3}, {11, 32, 64, 3}};
+inline constexpr ConvCase few_channels[] = {
+    {10, 1, 32, 3}, {11, 3, 64, 3}, {11, 3, 32, 3, 2}, {16, 3, 64, 7, 2}};
 
 /// Runs fn(case) for both lists.
 inline void for_each_convolution(const std::function<void(const ConvCase&)>& fn) {

@@ -51,10 +51,12 @@ class Recorder final : public TrainObserver {
   }
   void on_epoch(const EpochEvent& event) override { epochs.push_back(event); }
   void on_message(const std::string& text) override { messages.push_back(text); }
+  void on_preparing(const Preparing& one) override { prepared.push_back(one); }
 
   std::vector<StepEvent> steps;
   std::vector<EpochEvent> epochs;
   std::vector<std::string> messages;
+  std::vector<Preparing> prepared;
   std::function<void(const StepEvent&)> each_step;
 };
 

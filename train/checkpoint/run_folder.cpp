@@ -48,7 +48,7 @@ std::string new_run_remedy(const fs::path& run) {
              : "start a new run";
 }
 
-RunFolder RunFolder::create(const fs::path& runs, const std::string& name, const FileCalls& calls) {
+fs::path new_folder_of(const fs::path& runs, const std::string& name, const FileCalls& calls) {
   if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
     fail(ErrorKind::usage, "name: expected a plain folder name, got '{}'", name);
   }
@@ -67,11 +67,15 @@ RunFolder RunFolder::create(const fs::path& runs, const std::string& name, const
       sync_folder(calls, above);
       if (above == existing) break;
     }
-    return RunFolder(path, calls);
+    return path;
   }
   const bool full = error == std::errc::no_space_on_device || error == std::errc::io_error;
   fail(full ? ErrorKind::disk : ErrorKind::usage, "runs: cannot make a run folder in {}: {}",
        printable(runs.string()), error.message());
+}
+
+RunFolder RunFolder::create(const fs::path& runs, const std::string& name, const FileCalls& calls) {
+  return RunFolder(new_folder_of(runs, name, calls), calls);
 }
 
 RunFolder RunFolder::open(const fs::path& path, const FileCalls& calls) {

@@ -1,5 +1,5 @@
 // The folder a run writes: never overwritten, one writer at a time.
-//   config.yaml        the resolved configuration; training from it repeats the run
+//   config.yaml        the resolved configuration
 //   metrics.jsonl      one object per logged step and per epoch
 //   log.txt            the terminal's messages
 //   log.rank1.txt      those of rank 1, with train.log_ranks
@@ -21,10 +21,13 @@ namespace whisker {
 /// without the option when there are no weights yet.
 std::string new_run_remedy(const std::filesystem::path& run);
 
+/// Makes runs/name, or runs/name-2, -3, ... when that exists; durable.
+std::filesystem::path new_folder_of(const std::filesystem::path& runs, const std::string& name,
+                                    const FileCalls& calls = system_file_calls());
+
 class RunFolder {
  public:
-  /// Creates and locks runs/name, or runs/name-2, -3, ... when that exists. New folders are
-  /// durable.
+  /// new_folder_of(), locked.
   static RunFolder create(const std::filesystem::path& runs, const std::string& name,
                           const FileCalls& calls = system_file_calls());
   /// Locks an existing run folder. Throws checkpoint when it holds no config.yaml, or links in

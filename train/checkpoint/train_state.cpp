@@ -41,12 +41,19 @@ void TrainState::write(JsonWriter& json) const {
   json.field("stalled", stalled).field("ema_updates", ema_updates);
   json.key("schedule").begin_object().field("factor", schedule.factor);
   json.field("best", schedule.best).field("any", schedule.any);
-  json.field("stalled", schedule.stalled).field("cooling", schedule.cooling).end_object();
+  json.field("stalled", schedule.stalled).field("cooling", schedule.cooling);
+  json.list("planned_epochs", schedule.planned, [&](const Schedule::PlannedEpochs& planned) {
+    json.begin_object().field("step", planned.step).field("epochs", planned.epochs).end_object();
+  });
+  json.end_object();
   json.field("seconds", seconds).field("metrics_bytes", metrics_bytes);
-  json.field("epochs", epochs).field("restart", restart);
+  json.field("epochs", epochs).field("restart", restart).field("time_budget", time_budget);
   json.field("data_fingerprint", data_fingerprint);
   json.field("preprocess", preprocess).field("config", config);
   json.field("plans", plans).field("jpeg_share", jpeg_share);
+  json.key("environment").begin_object();
+  for (const BackendProperty& one : environment) json.field(one.name, one.value);
+  json.end_object().field("unrepeatable", unrepeatable);
 }
 
 TrainState TrainState::read(const JsonValue& json) {
@@ -86,14 +93,28 @@ TrainState TrainState::read(const JsonValue& json) {
   constexpr int64_t most_patience = 1'000'000;  // as schedule.patience and schedule.cooldown
   s.schedule.stalled = static_cast<int>(count(schedule, "stalled", most_patience));
   s.schedule.cooling = static_cast<int>(count(schedule, "cooling", most_patience));
+  if (const JsonValue* planned = schedule.find("planned_epochs")) {
+    for (const JsonValue& one : planned->items()) {
+      s.schedule.planned.push_back(
+          {.step = count(one, "step", s.step), .epochs = one.at("epochs").as_double(0, 1e6)});
+    }
+  }
   s.seconds = json.at("seconds").as_double(0, 1e12);
   s.metrics_bytes = json.at("metrics_bytes").as_uint();
   if (json.find("restart")) s.restart = count(json, "restart", 1'000'000);
+  if (const JsonValue* budget = json.find("time_budget"))
+    s.time_budget = budget->as_double(-1, 1e9);
   s.data_fingerprint = json.at("data_fingerprint").as_string();
   s.preprocess = json.at("preprocess").as_string();
   s.config = json.at("config").as_string();
   s.plans = json.at("plans").as_string();
   if (const JsonValue* share = json.find("jpeg_share")) s.jpeg_share = share->as_double(-1, 1);
+  if (const JsonValue* environment = json.find("environment")) {
+    for (const auto& [name, value] : environment->members()) {
+      s.environment.push_back({.name = name, .value = value.as_string()});
+    }
+    s.unrepeatable = json.at("unrepeatable").as_string();
+  }
   return s;
 }
 

@@ -1,12 +1,14 @@
 // A run's progress, as a checkpoint stores it in state.json (docs/reference/formats.md).
 #pragma once
 
+#include "core/backend/backend.h"
 #include "core/backend/step_state.h"
 #include "core/io/json.h"
 #include "optim/schedule.h"
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace whisker {
 
@@ -36,6 +38,8 @@ struct TrainState {
   uint64_t metrics_bytes = 0;  ///< of metrics.jsonl: a resume cuts it back to this
   int64_t epochs = 0;          ///< planned: the horizon of the schedule
   int64_t restart = 0;         ///< schedule.restart
+  /// train.time_budget_minutes; below 0 in a run of a version whose schedule did not follow it.
+  double time_budget = -1;
   /// The part of the epoch's sums that step lines of metrics.jsonl have reported; below 0: earlier
   /// epochs' sums that the next line will report.
   StepTotals logged;
@@ -44,6 +48,10 @@ struct TrainState {
   std::string preprocess;  ///< JSON
   std::string plans;       ///< the backend's timed choices, see Backend::export_algorithms
   std::string config;      ///< YAML of all keys that a resume must not change
+  /// What decides the bits of results beside the timed choices: see environment_of(). None
+  /// in a run of a version that did not record it.
+  std::vector<BackendProperty> environment;
+  std::string unrepeatable;  ///< why no new run can repeat this one; "": one can
 
   /// Writes and reads the members of a JSON object. Throws checkpoint for a missing member and for
   /// an impossible value.

@@ -176,7 +176,9 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("sync_batch_norm", c.sync_batch_norm,
           {.about = "of several ranks: batch_norm's statistics are those of the whole batch"});
   v.field("time_budget_minutes", c.time_budget_minutes,
-          at_least(0, "save and stop after this time; 0 is no limit"));
+          at_least(0,
+                   "save and stop after this time; a cosine or one_cycle schedule is laid over "
+                   "the epochs that fit; 0 is no limit"));
   v.field("metric", EnumField(c.metric, Names(metric_names)),
           {.about = "metric that selects the best weights, on the validation set; auto: accuracy "
                     "of classes, mae of forecasts, loss of language models; f1: f1_class with a "

@@ -133,8 +133,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
           {.about = "fast: training crops of JPEG files may be decoded at reduced scale"});
   v.field("gpu_decode", c.gpu_decode,
           {.about = "percent of the JPEG files of a training batch that nvJPEG decodes on the GPU; "
-                    "auto: the fastest measured, with decode: fast and neither a cache, "
-                    "rand_augment nor trivial_augment",
+                    "auto: 75 with up to 4 CPU cores, 50 with up to 8, else 0, with decode: fast "
+                    "and neither a cache, rand_augment nor trivial_augment",
            .low = 0,
            .high = 100});
   v.field("cache", EnumField(c.cache, Names(cache_names)),
@@ -155,8 +155,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
   v.field("max_pixels", c.max_pixels,
           {.about = "largest image accepted, pixels", .low = 1, .high = 4'294'836'225.0});
   v.field("rules", c.rules,
-          {.about = "rules by which files are listed and decoded; runs of versions without this "
-                    "key keep 1",
+          {.about = "rules by which files are listed, read and decoded; runs of versions without "
+                    "this key keep 1",
            .low = 1,
            .high = newest_data_rules});
   v.field("png_bits", c.png_bits,

@@ -44,6 +44,9 @@ class FeatureSource final : public BatchSource {
   void set_jpeg_share(double share) override { later().set_jpeg_share(share); }
   LoaderStats stats() const override;
   std::string take_note() override;
+  void on_preparing(std::function<void(const Preparing&)> receive) override {
+    preparing_ = std::move(receive);
+  }
   const std::vector<BadSample>& bad_samples() const override {
     const bool plain = !after_ || after_->bad_samples().empty();
     return (plain ? plain_ : after_)->bad_samples();
@@ -69,6 +72,7 @@ class FeatureSource final : public BatchSource {
   DType dtype_ = DType::f32;
   std::vector<int64_t> labels_, indices_;
   std::string note_;
+  std::function<void(const Preparing&)> preparing_;
 };
 
 bool FeatureSource::first_layers_frozen() const {
@@ -82,10 +86,16 @@ void FeatureSource::compute() {
   const NoGrad no_grad;
   const auto start = std::chrono::steady_clock::now();
   computed_ = true;
+  const auto tell = [&](int64_t done, int64_t all) {
+    if (preparing_) preparing_({.what = "computing features", .done = done, .all = all});
+  };
+  tell(0, options_.images);
   plain_->start_epoch(0);
   while (const std::optional<Batch> batch = plain_->next()) {
     append(*batch, network_.run_layers({0, options_.first_layer}, batch->inputs).to(cpu_device));
+    if (std::ssize(labels_) < options_.images) tell(std::ssize(labels_), options_.images);
   }
+  tell(std::ssize(labels_), std::ssize(labels_));  // some may be unreadable
   note_ = fmt::format("features of {} images, {} each, computed in {:.1f} s", labels_.size(),
                       row_shape_, seconds_since(start));
 }

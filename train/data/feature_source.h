@@ -21,6 +21,7 @@ struct FeatureOptions {
   bool drop_last = false;
   int64_t epochs = 0;      ///< that features serve; 0: all
   int64_t most_bytes = 0;  ///< of all features
+  int64_t images = 0;      ///< number of them
 };
 
 /// The first layer of the network's list that is not the same for an image in every epoch: the

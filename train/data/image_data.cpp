@@ -1,9 +1,11 @@
 // Folders of images, decoded and augmented by a loader's threads or on the device.
 #include "core/backend/backend.h"
+#include "core/communicator/rank_environment.h"
 #include "data/images/image_dataset.h"
 #include "data/images/image_folder.h"
 #include "data/images/png_bits.h"
 #include "data/loader/device_loader.h"
+#include "data/parallel.h"
 #include "layers/memory_plan.h"
 #include "train/data/run_data.h"
 
@@ -42,8 +44,6 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     known.classes = folders.train.classes;
     folders.val = open_image_folder(data.val, known);
     note_use(folders.val, "data.val", notes);
-    std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images");
-    if (!missing.empty()) notes.push_back(std::move(missing));
   } else {
     SplitFolder split =
         split_stratified(folders.train, data.val_split, static_cast<uint64_t>(config.seed));
@@ -52,6 +52,9 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     }
     folders = {std::move(split.train), std::move(split.val)};
   }
+  std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images",
+                                        data.val.empty() ? "data.val_split" : "data.val");
+  if (!missing.empty()) notes.push_back(std::move(missing));
   if (!data.test.empty()) {  // measured at the end: what is wrong with it is said first
     other.name = "data.test";
     other.classes = folders.train.classes;
@@ -102,10 +105,16 @@ CacheOptions cache_of(const Config& config, const ImageFolder& files, const Prep
 struct GpuDecoding {
   std::shared_ptr<JpegDecoder> decoder;  // null: nobody
   double share = 0;
-  bool find_share = false;
 };
 
-GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::string>& notes) {
+/// Of this process, where several on this machine share the cores.
+int64_t decoding_cores(const DataConfig& data, int world) {
+  const int64_t ranks = rank_environment().one_machine ? world : 1;
+  const int64_t cores = std::max<int64_t>(1, allowed_cores() / ranks);
+  return std::min(cores, std::max<int64_t>(1, data.workers.value.value_or(cores)));
+}
+
+GpuDecoding gpu_decoding(const Config& config, Device device, RunData& run) {
   const DataConfig& data = config.data;
   const std::optional<int64_t>& percent = data.gpu_decode.value;
   const bool allowed = data.decode == DecodeKind::fast && data.cache == CacheKind::none;
@@ -137,19 +146,25 @@ GpuDecoding gpu_decoding(const Config& config, Device device, std::vector<std::s
       fail(ErrorKind::device, "data.gpu_decode: {} is requested, but {} Set it to auto or 0.",
            *percent, why);
     }
-    notes.push_back(fmt::format("data.gpu_decode: the CPU decodes all JPEG files: {}", why));
+    run.notes.push_back(fmt::format("data.gpu_decode: the CPU decodes all JPEG files: {}", why));
     return {};
   }
-  notes.push_back(fmt::format(
-      "data.gpu_decode: {}, {}", decoder->description(),
-      percent ? fmt::format("decodes {} % of the training batches' JPEG files", *percent)
-              : "decodes the fraction of JPEG files that timing finds fastest"));
-  return {.decoder = std::move(decoder),
-          .share = static_cast<double>(percent.value_or(0)) / 100,
-          .find_share = !percent};
+  const int64_t cores = decoding_cores(data, run.part.world);
+  const int64_t share = percent.value_or(auto_gpu_decode(cores));
+  const std::string chosen =
+      percent ? ""
+              : fmt::format("auto is {} with {} CPU core{}: ", share, cores, cores > 1 ? "s" : "");
+  run.notes.push_back(
+      fmt::format("data.gpu_decode: {}{} decodes {} % of the training batches' JPEG files", chosen,
+                  decoder->description(), share));
+  return {.decoder = std::move(decoder), .share = static_cast<double>(share) / 100};
 }
 
 }  // namespace
+
+int64_t auto_gpu_decode(int64_t cores) {
+  return cores <= 4 ? 75 : cores <= 8 ? 50 : 0;
+}
 
 int64_t class_count(const Config& config) {
   std::error_code error;
@@ -217,13 +232,11 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
   };
   LoaderOptions training = common;
   training.drop_last = config.train.drop_last;
-  DeviceLoaderOptions training_input{.device = device, .dtype = compute};
   if (!plain) {
     training.mix = {.augment = config.augment, .classes = classes, .seed = seed};
-    GpuDecoding decoding = gpu_decoding(config, device, data.notes);
+    GpuDecoding decoding = gpu_decoding(config, device, data);
     training.jpeg_decoder = std::move(decoding.decoder);
     training.jpeg_share = decoding.share;
-    training_input.find_jpeg_share = decoding.find_share;
   }
   LoaderOptions validation = common;
   validation.on_bad = OnBad::skip;
@@ -254,7 +267,6 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
   DeviceLoaderOptions input{.device = device, .dtype = compute};
   if (device.kind == DeviceKind::cuda) {
     input.pipeline = backend_of(device).make_image_pipeline();
-    training_input.pipeline = input.pipeline;
   }
   data.train_images = dataset(folders.train, training_preprocess, !plain);
   data.val_images = dataset(folders.val, preprocess, false);
@@ -262,7 +274,7 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
     if (std::string note = set->take_note(); !note.empty()) data.notes.push_back(std::move(note));
   }
   data.train = make_loader(data.train_images, make_sampler(config, folders.train.labels(), classes),
-                           training, training_input);
+                           training, input);
   data.val = make_loader(data.val_images, sequential_sampler(data.val_size), validation, input);
   if (config.features == FeatureKind::cached && data.part.world == 1) {
     data.plain_train = make_loader(dataset(folders.train, preprocess, false, true),

@@ -69,7 +69,9 @@ struct Opener {
         {.label_column = columns.label_column.empty() ? input.label_column : columns.label_column,
          .features = input.features,
          .max_bad = any,
-         .header = columns.header.value_or(input.header)});
+         .header = columns.header.value_or(input.header),
+         .classes = network.classes(),
+         .names = input.names});
     if (rows.labels.empty()) {
       fail(ErrorKind::usage, "evaluate: expected the column of the labels, got 'none'.");
     }

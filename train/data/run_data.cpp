@@ -107,7 +107,8 @@ std::vector<int64_t> overfit_indices(const Config& config, int64_t size) {
 }
 
 std::string missing_classes(std::span<const int64_t> val_labels,
-                            std::span<const std::string> classes, std::string_view examples) {
+                            std::span<const std::string> classes, std::string_view examples,
+                            std::string_view set) {
   std::vector<bool> there(classes.size());
   for (const int64_t label : val_labels) there[static_cast<size_t>(label)] = true;
   std::vector<std::string> missing;
@@ -115,9 +116,8 @@ std::string missing_classes(std::span<const int64_t> val_labels,
     if (!there[c]) missing.push_back(classes[c]);
   }
   if (missing.empty()) return "";
-  return fmt::format(
-      "data.val has no {} of {} of the {} classes, on which validation is silent: {}", examples,
-      missing.size(), classes.size(), quoted_list(missing));
+  return fmt::format("{} has no {} of {} of the {} classes, on which validation is silent: {}", set,
+                     examples, missing.size(), classes.size(), quoted_list(missing));
 }
 
 int64_t shown_batch_size(const Config& config) {

@@ -60,6 +60,10 @@ RunData open_data(const Config& config, Partition part = {});
 /// Makes batches of data.images for `device`, whose layers compute in `compute`.
 void open_image_loaders(const Config& config, Device device, DType compute, RunData& data);
 
+/// `data.gpu_decode: auto` in percent: as measured for ResNet-18 in bf16 on an H200, where the CPU
+/// alone keeps up with 16 cores (docs/performance.md, From JPEG files).
+int64_t auto_gpu_decode(int64_t cores);
+
 /// open_data() for images.
 RunData open_images(const Config& config, Partition part = {});
 /// open_data() for all other kinds.
@@ -70,10 +74,11 @@ std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int6
                                       int64_t classes);
 /// The indices, below `size`, that train.overfit_batches keeps: the first of a shuffled order.
 std::vector<int64_t> overfit_indices(const Config& config, int64_t size);
-/// Says which classes data.val has no examples of (`examples`: their name); "" where it has all. A
-/// validation set may lack classes.
+/// Says which classes the validation data, named `set`, have no examples of (`examples`: their
+/// name); "" where they have all. A validation set may lack classes.
 std::string missing_classes(std::span<const int64_t> val_labels,
-                            std::span<const std::string> classes, std::string_view examples);
+                            std::span<const std::string> classes, std::string_view examples,
+                            std::string_view set);
 /// Throws usage unless training data are given, data for a path that does not exist.
 void check_data_named(const DataConfig& data);
 

@@ -52,10 +52,10 @@ void make_sources(const Config& config, Split split, RunData& data) {
   data.steps = split.train.longest();
   data.class_counts.assign(data.signature.classes.size(), 0);
   for (const int64_t label : split.train.labels) ++data.class_counts[static_cast<size_t>(label)];
-  if (!config.data.val.empty() && config.train.overfit_batches == 0) {
+  if (config.train.overfit_batches == 0) {
     const auto& signature = data.signature;
-    std::string missing =
-        missing_classes(split.val.labels, signature.classes, signature.examples());
+    std::string missing = missing_classes(split.val.labels, signature.classes, signature.examples(),
+                                          config.data.val.empty() ? "data.val_split" : "data.val");
     if (!missing.empty()) data.notes.push_back(std::move(missing));
   }
   std::vector<int64_t> labels = split.train.labels;
@@ -216,10 +216,11 @@ RunData open_rows(const Config& config, Partition part) {
   const DataConfig& data = config.data;
   RunData run;
   run.part = part;
-  const LabelledRowsOptions options{.label_column = data.label_column,
-                                    .features = data.rows.features,
-                                    .max_bad = data.max_bad,
-                                    .header = data.header};
+  LabelledRowsOptions options{.label_column = data.label_column,
+                              .features = data.rows.features,
+                              .max_bad = data.max_bad,
+                              .header = data.header,
+                              .rules = static_cast<int>(data.rules)};
   if (data.label_column == no_label_column) {
     fail(ErrorKind::usage, "data.label_column: expected the column of the labels, got 'none'.");
   }
@@ -234,6 +235,7 @@ RunData open_rows(const Config& config, Partition part) {
   if (data.val.empty()) {
     parts = split_parts(config, labels, run.signature.classes);
   } else {
+    options.names = train.names;
     other = read_labelled_rows(data.val, options);
     note_bad_rows(other.bad, run);
     add_notes(other.notes, "data.val", run);
@@ -243,7 +245,8 @@ RunData open_rows(const Config& config, Partition part) {
   RowsInput input{.label_column = data.label_column,
                   .features = data.rows.features,
                   .scaling = fit_scaling(train, parts.train),
-                  .header = data.header};
+                  .header = data.header,
+                  .names = train.names};
   fit_label_evidence(train, parts.train, run.signature.classes, input);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input, run.signature.classes),
@@ -273,7 +276,9 @@ RunData open_series(const Config& config, Partition part) {
       .header = data.header};
   RunData run;
   run.part = part;
-  const Series train = read_series(data.train, input, data.max_bad);
+  const auto rules = static_cast<int>(data.rules);
+  const Series train = read_series(data.train, input, data.max_bad, rules);
+  input.names = train.names;
   note_bad_rows(train.bad, run);
   add_notes(train.notes, "data.train", run);
   const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
@@ -286,7 +291,7 @@ RunData open_series(const Config& config, Partition part) {
         train, {.begin = range.end, .end = train.rows(), .stride = data.series.stride}, input);
   } else {
     fit_scaling(train, range, input);
-    const Series other = read_series(data.val, input, data.max_bad);
+    const Series other = read_series(data.val, input, data.max_bad, rules);
     note_bad_rows(other.bad, run);
     add_notes(other.notes, "data.val", run);
     split.val =

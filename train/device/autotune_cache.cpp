@@ -3,9 +3,9 @@
 #include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/io/atomic_file.h"
+#include "core/io/user_folder.h"
 #include "core/nvidia/cuda_library.h"
 
-#include <cstdlib>
 #include <string>
 
 namespace whisker {
@@ -32,13 +32,7 @@ std::string cached_text(Device device) {
 }  // namespace
 
 fs::path autotune_cache_path(Device device) {
-  const auto folder = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    const fs::path path = value ? value : "";
-    return path.is_absolute() ? path : fs::path();  // as the XDG base directory specification asks
-  };
-  fs::path cache = folder("XDG_CACHE_HOME");
-  if (cache.empty() && !folder("HOME").empty()) cache = folder("HOME") / ".cache";
+  const fs::path cache = user_folder("XDG_CACHE_HOME", ".cache");
   const char* const file =
       device.kind == DeviceKind::cuda ? "cuda_algorithms.json" : "cpu_algorithms.json";
   return cache.empty() ? cache : cache / "whisker" / file;

@@ -8,8 +8,8 @@
 namespace whisker {
 
 TestResult measure_test_set(const Config& config, const std::filesystem::path& weights,
-                            Device device) {
-  const Network network = Network::load(weights, device);
+                            Device device, DType compute) {
+  const Network network = Network::load(weights, device, {}, compute);
   const DataConfig& data = config.data;
   const std::vector<int64_t> counts(network.classes().size(), 1);  // of no weight here
   const Objective objective(network.model(), network.signature(), {}, counts, device);

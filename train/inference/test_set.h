@@ -16,8 +16,9 @@ struct TestResult {
   std::vector<std::string> bad;  ///< a line for each example that was skipped, and what was assumed
 };
 
-/// The network in `weights` over config.data.test. Throws what reading either throws.
+/// The network in `weights` over config.data.test, computing in `compute`. Throws what reading
+/// either throws.
 TestResult measure_test_set(const Config& config, const std::filesystem::path& weights,
-                            Device device);
+                            Device device, DType compute);
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
 // Events that a training run reports to an observer, and its wall time by stage.
 #pragma once
 
+#include "data/batch_source.h"
 #include "train/metrics/metrics.h"
 
 #include <array>
@@ -70,8 +71,11 @@ struct StepEvent {
   std::optional<double> gradient_norm = {};  ///< also unset for an f16 step that overflowed
   double examples_per_s = 0;                 ///< over the epoch so far
   double wait_share = 0;                     ///< fraction of the wall time spent waiting for data
-  double seconds_left = 0;                   ///< of the epoch, at this speed
-  std::optional<RankTimes> ranks = {};       ///< unset for one rank, and until it is measured
+  int64_t epochs = 0;                        ///< of the run, as planned so far
+  /// Of the epoch and of the run, by steady batches; unset before there are any, and of the run
+  /// before all layers are trained.
+  std::optional<double> epoch_seconds_left = {}, run_seconds_left = {};
+  std::optional<RankTimes> ranks = {};  ///< unset for one rank, and until it is measured
 };
 
 /// One finished epoch.
@@ -83,6 +87,10 @@ struct EpochEvent {
   std::optional<double> val_loss = {};        ///< set when the epoch was validated
   std::vector<Figure> val_figures = {};       ///< the task's metrics from validation
   bool best = false;
+  std::string best_by = {};  ///< label of the figure that selects the best weights
+  /// Its times are those of later epochs, too: not of the first one of a run or a resume, nor of
+  /// one on cached features, nor the first one in which other layers are trained.
+  bool steady = false;
   double seconds = 0;     ///< since the last epoch's event, including the checkpoint after it
   StageTimes times = {};  ///< those seconds by stage
 };
@@ -94,6 +102,8 @@ class TrainObserver {
   virtual void on_step(const StepEvent&) {}  ///< called every step: return quickly
   virtual void on_epoch(const EpochEvent&) {}
   virtual void on_message(const std::string&) {}
+  /// Before a batch that takes long: "computing features", so many of so many.
+  virtual void on_preparing(const Preparing&) {}
 };
 
 }  // namespace whisker

@@ -4,6 +4,7 @@
 #include "core/backend/recurrent_operands.h"
 #include "core/io/text.h"
 #include "data/images/image_dataset.h"
+#include "train/loop/repeat.h"
 
 #include <algorithm>
 #include <cstring>
@@ -97,6 +98,14 @@ std::string course(const Schedule& schedule, int64_t done, int64_t steps) {
 
 }  // namespace
 
+void import_choices(const TrainState& state, Experiment& experiment) {
+  if (!state.plans.empty()) backend_of(experiment.device).import_algorithms(state.plans);
+  const bool chosen = !experiment.config.data.gpu_decode.value;  // a percentage stands as it is
+  if (chosen && state.jpeg_share >= 0 && state.jpeg_share <= 1) {
+    experiment.train->set_jpeg_share(state.jpeg_share);
+  }
+}
+
 TrainState first_state(const Experiment& experiment) {
   TrainState state;
   state.data_fingerprint = experiment.data.fingerprint;
@@ -104,6 +113,8 @@ TrainState first_state(const Experiment& experiment) {
   state.config = config_kept_on_resume(experiment.config);
   state.epochs = experiment.config.train.epochs;
   state.restart = experiment.config.schedule.restart;
+  state.time_budget = experiment.config.train.time_budget_minutes;
+  state.environment = environment_of(experiment);
   state.initial_batches = experiment.initial_batches;
   return state;
 }
@@ -113,6 +124,8 @@ TrainState state_to_save(const TrainState& state, const Experiment& experiment) 
   saved.plans = backend_of(experiment.device).export_algorithms();
   saved.jpeg_share = experiment.train->jpeg_share();
   saved.schedule = experiment.schedule->state();
+  std::erase_if(saved.schedule.planned,  // of a run that is repeated, what is still to come
+                [&](const auto& planned) { return planned.step > state.step; });
   saved.ema_updates = experiment.average ? experiment.average->updates() : 0;
   return saved;
 }
@@ -133,11 +146,7 @@ TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& 
   const LoadedCheckpoint checkpoint = load_last(folder.last());
   const TrainState& state = checkpoint.state;
   check_same_run(checkpoint, experiment, folder);
-  if (!state.plans.empty()) backend_of(experiment.device).import_algorithms(state.plans);
-  const bool searches = !experiment.config.data.gpu_decode.value;  // a percentage stands as it is
-  if (searches && state.jpeg_share >= 0 && state.jpeg_share <= 1) {
-    experiment.train->set_jpeg_share(state.jpeg_share);
-  }
+  import_choices(state, experiment);
   restore(checkpoint, *experiment.arena, *experiment.optimizer, experiment.average.get());
   experiment.schedule->restore(state.schedule);
   StepMemory& memory = experiment.optimizer->memory();
@@ -154,11 +163,9 @@ TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& 
 
 std::string schedule_change(const Config& config, const Schedule& schedule,
                             const TrainState& saved) {
-  const ScheduleKind kind = config.schedule.kind;
   const int64_t epochs = config.train.epochs, restart = config.schedule.restart;
-  const bool has_end = kind == ScheduleKind::cosine || kind == ScheduleKind::one_cycle;
   const int64_t left = schedule.steps(epochs) - saved.step;
-  if (!has_end || saved.step == 0 || left <= 0) return "";
+  if (!schedule.has_end() || saved.step == 0 || left <= 0) return "";
   std::string text;
   if (saved.epochs != epochs) {
     text = fmt::format("train.epochs was {} and is {} now", saved.epochs, epochs);
@@ -167,10 +174,15 @@ std::string schedule_change(const Config& config, const Schedule& schedule,
     text += fmt::format("{}schedule.restart was {} and is {} now", text.empty() ? "" : ", ",
                         saved.restart, restart);
   }
+  if (text.empty() && !saved.schedule.planned.empty() && schedule.state().planned.empty()) {
+    text = fmt::format("train.time_budget_minutes was {} and is {} now", saved.time_budget,
+                       config.train.time_budget_minutes);
+  }
   if (text.empty()) return "";
+  Schedule before = schedule.over(saved.epochs, saved.restart);
+  before.restore(saved.schedule);
   text += fmt::format(": the learning rate was {:.3g} in the last step; now {}.",
-                      schedule.over(saved.epochs, saved.restart).at(saved.step - 1),
-                      course(schedule, saved.step, left));
+                      before.at(saved.step - 1), course(schedule, saved.step, left));
   if (saved.epoch == 0 || restart == saved.epoch) return text;
   return text + fmt::format(
                     " To start the schedule again over the {} epochs that remain, give "

@@ -30,6 +30,9 @@ void add_image_stamps(const Experiment& experiment, bool stops, Snapshot& snapsh
 /// or configuration differ from the run's.
 TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& states);
 
+/// The timed choices of a run: algorithms, and the share of JPEG files that a GPU decodes.
+void import_choices(const TrainState& state, Experiment& experiment);
+
 /// The message before a run continues from `saved` with `schedule`: the last step's learning rate,
 /// the rates to come, and those of schedule.restart. "" when the schedule has no end or the same
 /// end.

@@ -2,13 +2,16 @@
 // batch on a host device, every log_every steps on a GPU, and always before saving. The observer is
 // told after each batch, metrics.jsonl as well where a line is due. A line's loss is the difference
 // of the epoch's sums between two lines: the device keeps no others, and they are read for the line
-// anyway. What a validation changes is in trainer_validation.cpp.
+// anyway. What a validation changes is in trainer_validation.cpp, what the clock decides in
+// trainer_plan.cpp.
 #include "train/loop/trainer.h"
 
+#include "core/io/text.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/resume.h"
 #include "train/metrics/evaluate.h"
+#include "train/model/freeze_layers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,8 +53,14 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       profile_(step_, experiment.device, experiment.config.train.profile),
       state_(first_state(experiment)),
       batches_(experiment.batches_per_epoch()),
+      plans_(experiment.config.train.time_budget_minutes > 0 && experiment.schedule->has_end()),
+      pace_(step_.warm_up_batches() + experiment.config.data.prefetch),
       best_figure_(experiment.best_figure(*make_metrics(*experiment.network))),
-      start_(Clock::now()) {}
+      start_(Clock::now()) {
+  for (BatchSource* source : {experiment.train.get(), experiment.val.get()}) {
+    source->on_preparing([this](const Preparing& preparing) { prepare(preparing); });
+  }
+}
 
 double Trainer::now() const {
   return state_.seconds + std::chrono::duration<double>(Clock::now() - start_).count();
@@ -65,6 +74,7 @@ void Trainer::resume() {
   const bool unfrozen =
       state_.epoch > config.unfreeze_at || (state_.epoch == config.unfreeze_at && state_.batch > 0);
   if (config.unfreeze_at > 0 && unfrozen) unfreeze();
+  const std::string change = follow_changes(TrainState(state_));
   check_best();
   if (state_.epoch >= config.train.epochs) {
     observer_.on_message(
@@ -76,9 +86,14 @@ void Trainer::resume() {
         "nothing to do: stopped early, as {} did not improve in {} validations. Ask for more with "
         "train.early_stopping.patience=N, above {}, or 0 for no end",
         best_figure_.name, state_.stalled, state_.stalled));
-  } else if (const std::string change = schedule_change(config, *experiment_.schedule, state_);
-             !change.empty()) {
-    observer_.on_message(change);
+  } else if (reached_plan()) {
+    stop_reason_ = StopReason::planned;
+    validated_step_ = state_.step;
+    observer_.on_message(nothing_to_do());
+  } else {
+    observer_.on_message(
+        fmt::format("continues at epoch {}, step {}", state_.epoch + 1, grouped(state_.step + 1)));
+    if (!change.empty()) observer_.on_message(change);
   }
   if (experiment_.ranks->world() > 1) {
     observer_.on_message(
@@ -99,7 +114,8 @@ TrainResult Trainer::run() {
     if (!run_epoch()) break;
   }
   if (profile_.trace()) write_trace();  // the run ends before its last traced batch
-  if (stop_reason_ == StopReason::time_budget && validated_step_ != state_.step) validate_at_stop();
+  const bool stopped = stop_reason_ && *stop_reason_ != StopReason::early_stopping;
+  if (stopped && signal_ == 0 && validated_step_ != state_.step) validate_at_stop();
   writer_.finish();
   tell_notes();
   return {.reason = stop_reason_.value_or(StopReason::finished),
@@ -117,9 +133,10 @@ TrainResult Trainer::run() {
 void Trainer::unfreeze() {
   experiment_.unfreeze();
   step_.forget_captures();
+  pace_.restart();
   observer_.on_message(
-      fmt::format("epoch {}: all layers but those that stay frozen are trained from here on",
-                  state_.epoch + 1));
+      fmt::format("epoch {}: trained from here on: {}", state_.epoch + 1,
+                  trained_layers(experiment_.arena->parameters(), TrainedFrom::unfreeze_at)));
 }
 
 // False when the run stops within the epoch; its state is saved then.
@@ -129,13 +146,20 @@ bool Trainer::run_epoch() {
   epoch_examples_ = epoch_batches_ = 0;
   waited_ = 0;
   rank_times_.reset();
-  if (state_.batch == 0) experiment_.schedule->begin_epoch(state_.epoch);
+  steady_ = epochs_run_ > 0;
+  if (state_.batch == 0) {
+    experiment_.schedule->begin_epoch(state_.epoch);
+    if (state_.epoch == config.schedule.restart) planned_ = false;
+    correct_plan();
+  }
   if (state_.epoch == config.unfreeze_at && config.unfreeze_at > 0 && state_.batch == 0) {
+    steady_ = false;
     unfreeze();
     experiment_.optimizer->restart();
   }
   step_.begin(epoch_totals());
   if (epoch_ahead_ != state_.epoch) experiment_.train->start_epoch(state_.epoch, state_.batch);
+  pace_.begin_epoch(now());
   while (state_.batch < batches_) {
     profile_.before_batch(config.train.epochs * batches_ - batches_seen());
     const std::optional<Batch> batch = next_batch();
@@ -153,6 +177,11 @@ bool Trainer::run_epoch() {
     const bool agree = experiment_.ranks->world() == 1 || !step_.late_reading() ||
                        state_.step % config.train.log_every == 0 || state_.batch == batches_;
     if (agree) hear_ranks();
+    if (fits_ > 0) plan(fits_);
+    if (state_.step == repeated_steps_ && state_.step < experiment_.schedule->end()) {
+      stop_reason_ = StopReason::repeated;
+    }
+    if (reached_plan()) stop_reason_ = StopReason::planned;
     if (late_) stop_reason_ = StopReason::time_budget;
     if (signal_ != 0) stop_reason_ = StopReason::signal;
     const bool within = state_.batch < batches_ || stop_reason_ == StopReason::signal;
@@ -172,15 +201,17 @@ void Trainer::hear_ranks() {
   struct Heard {
     int signal;
     bool late;
+    int64_t fits;
     RankSeconds seconds;
   };
-  const double budget = experiment_.config.train.time_budget_minutes * 60;
   const auto all = experiment_.ranks->group().gather(
       Heard{.signal = stop_.load(),
-            .late = budget > 0 && now() >= budget,
+            .late = late(),
+            .fits = first_plan(),
             .seconds = {.worked = times_[Stage::data_wait] + times_[Stage::step] - waited_,
                         .waited = waited_}});
   late_ = all[0].late;
+  fits_ = all[0].fits;
   std::vector<RankSeconds> seconds;
   for (const Heard& one : all) {
     if (signal_ == 0) signal_ = one.signal;
@@ -215,11 +246,13 @@ void Trainer::write_trace() {
 // Whether it ended in an optimizer step.
 bool Trainer::run_batch(const Batch& batch) {
   const StageTimer timer(times_, Stage::step);
+  if (batch.first_layer > 0) steady_ = false;
   epoch_examples_ += batch.whole_size();
   ++epoch_batches_;
   const bool stepped = step_.run(batch, {.number = batches_seen(),
                                          .learning_rate = experiment_.schedule->at(state_.step),
                                          .last_of_epoch = state_.batch == batches_});
+  pace_.count_batch();
   if (stepped) {
     ++state_.step;
     // A GPU that is behind takes as long as in the last step of which it is known.
@@ -234,6 +267,7 @@ bool Trainer::run_batch(const Batch& batch) {
 // Waits for the device. `at_hand` is the last batch that ran.
 void Trainer::read_results(const Batch* at_hand) {
   const StepState results = of_all_ranks(step_.read(), experiment_.ranks->group());
+  pace_.mark(now());
   state_.loss_sum = results.totals.loss;
   state_.correct = results.totals.correct;
   state_.rows = results.totals.rows;
@@ -281,11 +315,13 @@ void Trainer::check_finite(const Snapshot& snapshot) {
 bool Trainer::finish_epoch() {
   const Config& config = experiment_.config;
   const StepEvent ended = step_event();
+  const double begin = now();
+  prepared_ = 0;
   EpochEvent event{.epoch = state_.epoch,
-                   .epochs = config.train.epochs,
+                   .epochs = ended.epochs,
                    .train_loss = ended.epoch_loss.value_or(0),
                    .train_accuracy = ended.epoch_accuracy};
-  const bool last = state_.epoch + 1 == config.train.epochs;
+  const bool last = state_.epoch + 1 == config.train.epochs || stop_reason_ == StopReason::planned;
   if (!last && !stop_reason_) {  // its first batches are made while validation runs
     epoch_ahead_ = state_.epoch + 1;
     experiment_.train->start_epoch(epoch_ahead_);
@@ -300,16 +336,21 @@ bool Trainer::finish_epoch() {
     event.val_loss = metrics->loss();
     event.val_figures = metrics->figures();
     event.best = take_best(metrics);
+    event.best_by = best_figure_.label();
     count_stalled(experiment_.best_figure(*metrics).value);
   }
 
   ++state_.epoch;
   state_.batch = 0;
   reset_totals();
-  if (!stop_reason_ && stalled()) stop_reason_ = StopReason::early_stopping;
+  const bool goes_on = !stop_reason_ || *stop_reason_ == StopReason::repeated;
+  if (goes_on && stalled()) stop_reason_ = StopReason::early_stopping;
+  event.steady = steady_;
+  ++epochs_run_;
   report(std::move(event));
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();
+  pace_.add_between_epochs(now() - begin - prepared_);
   return true;
 }
 
@@ -352,22 +393,22 @@ StepEvent Trainer::step_event() const {
   const bool read = state_.rows > 0;  // in this epoch, and a loss was finite
   const StepTotals epoch = epoch_totals();
   const StepTotals recent = unlogged_totals();
-  return {.epoch = state_.epoch,
-          .batch = state_.batch,
-          .batches = batches_,
-          .step = state_.step,
-          .loss = per_row(recent.loss, recent.rows),
-          .accuracy = share_correct(recent),
-          .epoch_loss = per_row(epoch.loss, epoch.rows),
-          .epoch_accuracy = share_correct(epoch),
-          .learning_rate = experiment_.schedule->at(std::max<int64_t>(0, state_.step - 1)),
-          .gradient_norm = read ? gradient_norm_ : std::nullopt,
-          .examples_per_s = done / std::max(seconds, 1e-9),
-          .wait_share = times_[Stage::data_wait] / std::max(seconds, 1e-9),
-          .seconds_left = done > 0 ? seconds / done * static_cast<double>(batches_ - state_.batch) *
-                                         static_cast<double>(experiment_.config.train.batch_size)
-                                   : 0,
-          .ranks = rank_times_};
+  StepEvent event = {
+      .epoch = state_.epoch,
+      .batch = state_.batch,
+      .batches = batches_,
+      .step = state_.step,
+      .loss = per_row(recent.loss, recent.rows),
+      .accuracy = share_correct(recent),
+      .epoch_loss = per_row(epoch.loss, epoch.rows),
+      .epoch_accuracy = share_correct(epoch),
+      .learning_rate = experiment_.schedule->at(std::max<int64_t>(0, state_.step - 1)),
+      .gradient_norm = read ? gradient_norm_ : std::nullopt,
+      .examples_per_s = done / std::max(seconds, 1e-9),
+      .wait_share = times_[Stage::data_wait] / std::max(seconds, 1e-9),
+      .ranks = rank_times_};
+  add_time_left(event);
+  return event;
 }
 
 void Trainer::log_step(const StepEvent& event) {

@@ -7,6 +7,7 @@
 #include "train/experiment.h"
 #include "train/loop/events.h"
 #include "train/loop/metrics_log.h"
+#include "train/loop/pace.h"
 #include "train/loop/step_trace.h"
 #include "train/loop/train_step.h"
 #include "train/metrics/metrics.h"
@@ -21,7 +22,14 @@
 
 namespace whisker {
 
-enum class StopReason : uint8_t { finished, early_stopping, time_budget, signal };
+enum class StopReason : uint8_t {
+  finished,
+  early_stopping,
+  time_budget,
+  signal,
+  planned,   ///< trained what fits into train.time_budget_minutes
+  repeated,  ///< as far as the run that it repeats
+};
 
 struct TrainResult {
   StopReason reason = StopReason::finished;
@@ -36,6 +44,8 @@ struct TrainResult {
   int64_t validation_epoch = -1;                   ///< its epoch
 };
 
+struct BestWeights;
+
 class Trainer {
  public:
   /// `stop` is polled after every step (of several ranks on GPUs, after every train.log_every
@@ -47,11 +57,25 @@ class Trainer {
   /// Continues from the run folder's last checkpoint. Throws checkpoint, without changes, when it
   /// is missing or damaged, or data or configuration differ from the run's.
   void resume();
+  /// Trains as the run whose checkpoint holds `recorded`: with its timed algorithms and its plan,
+  /// whatever the clock says, and as far as that one came. See check_repeatable().
+  void repeat(const TrainState& recorded);
   TrainResult run();
 
  private:
   bool run_epoch();
   void unfreeze();
+  std::string nothing_to_do() const;
+  std::string follow_changes(const TrainState& saved);
+  bool reached_plan() const;
+  bool late() const;
+  double between_epochs(double batch_seconds) const;
+  int64_t steps_that_fit() const;
+  int64_t first_plan() const;
+  void plan(int64_t end);
+  void correct_plan();
+  void add_time_left(StepEvent& event) const;
+  void prepare(const Preparing& preparing);
   std::optional<Batch> next_batch();
   bool run_batch(const Batch& batch);
   void write_trace();
@@ -68,6 +92,7 @@ class Trainer {
   void validate_at_stop();
   void validate_last_epoch();
   void check_best();
+  std::string check_origin(const BestWeights& found) const;
   bool better(double metric, double than, double margin) const;
   int64_t batches_seen() const { return state_.epoch * batches_ + state_.batch; }
   int64_t batches_tracked() const { return state_.initial_batches + batches_seen(); }
@@ -98,8 +123,18 @@ class Trainer {
   double last_wait_ = 0;  // in the last step of which it is known
   std::optional<RankTimes> rank_times_;
   std::optional<StopReason> stop_reason_;
-  int signal_ = 0;     // the first to any rank, once all know of it
-  bool late_ = false;  // the time is up by rank 0's clock, likewise
+  int signal_ = 0;               // the first to any rank, once all know of it
+  bool late_ = false;            // the time is up by rank 0's clock, likewise
+  int64_t fits_ = 0;             // steps of the run, in the first plan of the schedule's part
+  bool plans_ = false;           // the schedule follows the time budget
+  bool planned_ = false;         // the schedule's part, since it or a resume began
+  double planned_at_ = 0;        // by now()
+  int64_t repeated_steps_ = -1;  // of the run that this one repeats; -1: none
+  Pace pace_;
+  bool steady_ = false;          // see EpochEvent
+  int64_t epochs_run_ = 0;       // since the start or the resume
+  double prepared_ = 0;          // seconds of Preparing since the epoch's last batch
+  double prepare_start_ = 0;     // by now()
   bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   int64_t validated_step_ = -1;

@@ -1,34 +1,16 @@
 // After a validation: best weights, early stopping, plateau schedule.
 #include "core/io/json.h"
-#include "core/io/safetensors.h"
 #include "core/io/text.h"
 #include "train/loop/average_statistics.h"
+#include "train/loop/best_weights.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
 #include "train/metrics/evaluate.h"
 
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 
 namespace whisker {
-namespace {
-
-// Why the best weights cannot be read; "" when they can.
-std::string problem_of_best(const std::filesystem::path& best) {
-  std::error_code error;
-  if (!std::filesystem::exists(best, error)) return "the best weights are missing";
-  if (std::filesystem::file_size(best, error) == 0) return "the best weights are an empty file";
-  try {
-    SafetensorsFile::open(best);
-  } catch (const Error&) {
-    return "the best weights are damaged";
-  }
-  return "";
-}
-
-}  // namespace
 
 std::shared_ptr<const Metrics> Trainer::validate() {
   const StageTimer timer(times_, Stage::validation);
@@ -64,20 +46,53 @@ bool Trainer::better(double metric, double than, double margin) const {
 }
 
 // Collective. A checkpoint does not hold the best weights: where their file is gone, the next
-// validation writes it, whatever its result. A run without another epoch validates at once.
+// validation writes it, whatever its result. A run without another epoch validates at once. A file
+// that is not the run's is refused, as a validation would replace it.
 void Trainer::check_best() {
-  std::string problem;
-  if (folder_.writes() && state_.best_epoch >= 0) problem = problem_of_best(folder_.best());
+  std::string problem, later;
+  if (folder_.writes()) {
+    const BestWeights found =
+        read_best_weights(folder_.best(), *experiment_.network, best_figure_.name);
+    if (state_.best_epoch >= 0) problem = found.problem;
+    if (problem.empty() && state_.best_epoch >= 0) later = check_origin(found);
+  }
+  if (!later.empty()) observer_.on_message(later);
   problem = experiment_.ranks->group().from_leader(problem);
   if (problem.empty()) return;
-  validate_first_ =
-      state_.epoch >= experiment_.config.train.epochs || (state_.batch == 0 && stalled());
+  validate_first_ = state_.epoch >= experiment_.config.train.epochs ||
+                    (state_.batch == 0 && stalled()) || reached_plan();
   observer_.on_message(
       fmt::format("{}: {} (it held epoch {}); {} writes it again. Restore the file and resume "
                   "again to keep it.",
                   printable(folder_.best().string()), problem, state_.best_epoch + 1,
                   validate_first_ ? "a validation of the last weights" : "the next validation"));
   state_.best_epoch = -1;
+}
+
+// Refuses older or worse weights than the checkpoint knows of. Returns a message about later ones,
+// as a run that was killed between a validation and its checkpoint leaves them.
+std::string Trainer::check_origin(const BestWeights& found) const {
+  const int64_t epoch = state_.best_epoch + 1;
+  const bool same_epoch = found.epoch == epoch || found.epoch == 0;
+  const bool same = same_epoch && (!found.metric || *found.metric == state_.best_metric);
+  if (same) return "";
+  const bool later =
+      same_epoch ? better(*found.metric, state_.best_metric, 0) : found.epoch > epoch;
+  const std::string name = printable(folder_.best().string());
+  const std::string of = fmt::format(
+      "of epoch {}{}", found.epoch,
+      found.metric ? fmt::format(" with {} {}", best_figure_.name, figure_text(*found.metric))
+                   : "");
+  if (later) {
+    return fmt::format(
+        "{}: these weights are {}, later than the checkpoint: kept until a validation is better "
+        "than epoch {}'s ({} {}). Remove the file for the next validation to write it.",
+        name, of, epoch, best_figure_.name, figure_text(state_.best_metric));
+  }
+  fail(ErrorKind::checkpoint,
+       "{}: expected this run's best weights, of epoch {} with {} {}, got some {}. Restore the "
+       "file, or move it elsewhere: the next validation then writes it again.",
+       name, epoch, best_figure_.name, figure_text(state_.best_metric), of);
 }
 
 // Whether these are the best weights so far; they are saved then.
@@ -94,6 +109,7 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   JsonWriter json(NonFinite::null);
   json.begin_object();
   metrics->write(json);
+  json.field("precision", name_of(experiment_.arena->compute_dtype()));
   json.end_object();
   const AverageScope averaged(experiment_.average.get());
   Snapshot model = state_dict(*experiment_.arena, batches_tracked());
@@ -131,11 +147,13 @@ void Trainer::validate_last_epoch() {
     stop_reason_ = StopReason::signal;
     return;
   }
-  --state_.epoch;  // the one that ended
+  const int64_t ended = state_.batch == 0 ? 1 : 0;  // else the time was up within the epoch
+  state_.epoch -= ended;
   take_best(metrics);
   log_.validation(*metrics, true, state_.epoch, state_.step);
-  ++state_.epoch;
-  observer_.on_message(fmt::format("the last weights: val {} (best)", metrics->line()));
+  state_.epoch += ended;
+  observer_.on_message(
+      fmt::format("the last weights: val {} (best {})", metrics->line(), best_figure_.label()));
   save_last();
 }
 
@@ -146,8 +164,11 @@ void Trainer::validate_at_stop() {
   if (signal_ != 0) return;
   const bool best = take_best(metrics);
   log_.validation(*metrics, best, state_.epoch, state_.step);
-  observer_.on_message(fmt::format("time is up in epoch {}: val {}{}", state_.epoch + 1,
-                                   metrics->line(), best ? " (best)" : ""));
+  observer_.on_message(
+      fmt::format("{} in epoch {}: val {}{}",
+                  stop_reason_ == StopReason::repeated ? "the repeated run ended" : "time is up",
+                  state_.epoch + 1, metrics->line(),
+                  best ? fmt::format(" (best {})", best_figure_.label()) : std::string()));
   save_last();
 }
 

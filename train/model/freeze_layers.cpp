@@ -57,7 +57,40 @@ std::string freeze_layers(const Config& config, const Model& model) {
     note += fmt::format("{}{} parameter tensors of normalisation layers are frozen{}",
                         note.empty() ? "" : "; ", frozen, later ? " for good" : "");
   }
+  if (note.empty()) return note;
+  const ParameterList parameters = model.net->parameters();
+  note += "; trained: " + trained_layers(parameters, TrainedFrom::start);
+  if (later) {
+    note += fmt::format("; from epoch {} on: {}", config.unfreeze_at + 1,
+                        trained_layers(parameters, TrainedFrom::unfreeze_at));
+  }
   return note;
+}
+
+std::string trained_layers(const ParameterList& parameters, TrainedFrom from) {
+  std::vector<std::string> ranges;
+  std::string first, last;  // layers of the present range
+  const auto end_range = [&] {
+    if (!first.empty()) ranges.push_back(first == last ? first : first + " to " + last);
+    first.clear();
+  };
+  for (const auto& parameter : parameters) {
+    if (parameter->is_buffer()) continue;
+    const bool waits = from == TrainedFrom::start && parameter->frozen_at_first();
+    if (!parameter->trainable() || waits) {
+      end_range();
+      continue;
+    }
+    last = parameter->name().substr(0, parameter->name().rfind('.'));
+    if (first.empty()) first = last;
+  }
+  end_range();
+  constexpr size_t most = 8;
+  if (ranges.empty()) return "none";
+  const size_t left_out = ranges.size() > most ? ranges.size() - most : 0;
+  ranges.resize(ranges.size() - left_out);
+  return fmt::format("{}{}", fmt::join(ranges, ", "),
+                     left_out > 0 ? fmt::format(" and {} more", left_out) : std::string());
 }
 
 }  // namespace whisker

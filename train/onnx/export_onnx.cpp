@@ -1,6 +1,8 @@
 #include "train/onnx/export_onnx.h"
 
+#include "core/io/checksum_mark.h"
 #include "core/io/json.h"
+#include "train/onnx/graph.h"
 #include "train/onnx/layers.h"
 #include "train/onnx/preprocess.h"
 
@@ -114,6 +116,10 @@ class Export {
 
 std::string export_onnx(const Network& network, const OnnxOptions& options) {
   return Export(network, options).bytes();
+}
+
+bool is_own_onnx(std::string_view content) {
+  return checksum_matches(content, onnx_mark);
 }
 
 }  // namespace whisker

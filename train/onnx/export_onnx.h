@@ -4,6 +4,7 @@
 #include "train/model/network.h"
 
 #include <string>
+#include <string_view>
 
 namespace whisker {
 
@@ -15,5 +16,7 @@ struct OnnxOptions {
 /// The file's bytes. Throws usage for layers without an ONNX form, for options that do not fit the
 /// network, and where the program was built without ONNX.
 std::string export_onnx(const Network& network, const OnnxOptions& options = {});
+/// Whether a file's content is from it, and unchanged.
+bool is_own_onnx(std::string_view content);
 
 }  // namespace whisker

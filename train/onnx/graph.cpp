@@ -2,6 +2,7 @@
 #include "train/onnx/graph.h"
 
 #include "core/error.h"
+#include "core/io/checksum_mark.h"
 #include "core/version.h"
 
 #include <limits>
@@ -85,6 +86,7 @@ OnnxGraph::OnnxGraph(const std::string& name, int64_t opset) : parts_(std::make_
   parts_->model.set_ir_version(ir_version);
   parts_->model.set_producer_name("whisker");
   parts_->model.set_producer_version(version);
+  parts_->model.set_doc_string(checksum_mark(onnx_mark));
   parts_->model.add_opset_import()->set_version(opset);
   parts_->graph().set_name(name);
 }
@@ -156,7 +158,9 @@ std::string OnnxGraph::bytes() const {
     fail(ErrorKind::usage,
          "export: the network has more than the 2 GiB that an ONNX file can hold");
   }
-  return parts_->model.SerializeAsString();
+  std::string content = parts_->model.SerializeAsString();
+  set_checksum(content, onnx_mark);
+  return content;
 }
 
 }  // namespace whisker

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +25,9 @@ struct OnnxAttribute {
   const char* name;
   std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<std::string>> value;
 };
+
+/// Begins the file's doc_string, before a checksum (core/io/checksum_mark.h).
+inline constexpr std::string_view onnx_mark = "by whisker export";
 
 class OnnxGraph {
  public:

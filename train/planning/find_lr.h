@@ -3,6 +3,7 @@
 
 #include "train/config/config.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,22 @@ struct RangeTest {
 /// The rate at which the smoothed loss falls fastest over log(rate), before its least value.
 double steepest_rate(const std::vector<RangePoint>& points);
 
-/// Trains a network of `config` for up to 100 steps from a rate of 1e-7 to 10, until the loss is
-/// four times its least. Nothing is written. Throws what Experiment throws.
-RangeTest find_learning_rate(Config config);
+/// One test; of a configuration with unfreeze_at a second one, of the layers that are trained then.
+struct RangeTests {
+  RangeTest test;
+  std::optional<RangeTest> unfrozen = {};
+};
 
-/// The curve: an SVG image with the suggestion marked.
-std::string range_test_svg(const RangeTest& test);
+/// Trains a network of `config` for up to 100 steps from a rate of 1e-7 to 10, until the loss is
+/// four times its least. For the second test a network like the first is trained for as many steps
+/// at the first one's suggestion, and then unfrozen. Nothing is written. Throws what Experiment
+/// throws.
+RangeTests find_learning_rates(const Config& config);
+
+/// The curves: an SVG image with the suggestions marked.
+std::string range_test_svg(const RangeTests& tests);
+
+/// Lines that say what they suggest, with the keys of the configuration.
+std::string suggestion_text(const RangeTests& tests, int64_t unfreeze_at);
 
 }  // namespace whisker

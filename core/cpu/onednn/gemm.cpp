@@ -3,6 +3,7 @@
 // there, at half the speed of oneDNN's.
 #include "core/cpu/onednn/gemm.h"
 
+#include "core/cpu/support/libraries.h"
 #include "core/error.h"
 
 #include <algorithm>

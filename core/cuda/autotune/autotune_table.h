@@ -1,7 +1,6 @@
 // Timed choices as data: which algorithm computes which convolution, gemm or recurrent layer on
 // this GPU. Algorithms differ in the last bits: a run repeats another one bit for bit only with the
-// other one's table, and only if each algorithm is deterministic. Some of cuDNN's are not, nor are
-// f16 convolutions fused with batch norms (docs/internals/kernels.md).
+// other one's table, and only if each algorithm is deterministic. Some of cuDNN's are not.
 //
 // Note [CUDA autotune table]
 // A table is valid for one environment: GPU, versions of cuDNN and cuBLASLt, and own_kernels. It is
@@ -25,9 +24,9 @@
 
 namespace whisker::cuda {
 
-/// Version of Whisker's kernels: raise it when one is added or becomes faster, so that earlier
-/// choices are timed again.
-inline constexpr int64_t own_kernels = 5;
+/// Version of Whisker's kernels and of the table's words: raise it when a kernel is added or
+/// becomes faster, or a word changes, so that earlier choices are timed again.
+inline constexpr int64_t own_kernels = 6;
 
 /// What a choice depends on besides the request.
 struct AutotuneEnvironment {

@@ -20,7 +20,6 @@ AlgorithmChoices::AlgorithmChoices(Context& context, Allocator& allocator,
                                    const CudaOptions& options)
     : table_([&context] { return environment_of(context); }),
       convolutions_(context, allocator, options, budget_, table_),
-      conv_norm_({context, allocator, options, budget_, table_}, convolutions_),
       gemms_(context, allocator, options, budget_, table_),
       recurrent_(context, allocator, options, budget_, table_),
       recurrent_choice_(context, allocator, options, budget_, table_) {
@@ -31,7 +30,6 @@ AlgorithmChoices::AlgorithmChoices(Context& context, Allocator& allocator,
 // What the table holds is found there again.
 void AlgorithmChoices::forget() {
   convolutions_.clear();
-  conv_norm_.clear();
   gemms_.clear();
   recurrent_.clear();
   recurrent_choice_.clear();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/cuda/convolution/conv_algorithms.h"
-#include "core/cuda/fused_conv_norm/fused_conv_algorithms.h"
 #include "core/cuda/gemm/gemm_algorithms.h"
 #include "core/cuda/recurrent/recurrent_choice.h"
 
@@ -13,7 +12,6 @@ class AlgorithmChoices {
   AlgorithmChoices(Context& context, Allocator& allocator, const CudaOptions& options);
 
   ConvAlgorithms& convolutions() { return convolutions_; }
-  FusedConvAlgorithms& conv_norm() { return conv_norm_; }
   GemmAlgorithms& gemms() { return gemms_; }
   CudnnRecurrentPlans& recurrent() { return recurrent_; }
   RecurrentChoice& recurrent_choice() { return recurrent_choice_; }
@@ -30,7 +28,6 @@ class AlgorithmChoices {
   AutotuneTable table_;
   SearchBudget budget_;
   ConvAlgorithms convolutions_;
-  FusedConvAlgorithms conv_norm_;
   GemmAlgorithms gemms_;
   CudnnRecurrentPlans recurrent_;
   RecurrentChoice recurrent_choice_;

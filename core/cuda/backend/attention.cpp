@@ -19,8 +19,6 @@ class Attention final : public AttentionKernels, CudaKernels {
   using CudaKernels::CudaKernels;
 
   bool fuses(const AttentionGeometry& g, bool backward) override {
-    // Compiling takes about a second.
-    if (options_.short_lived) return false;
     return compiled(g, AttentionPass::forward) &&
            (!backward || compiled(g, AttentionPass::backward));
   }

@@ -2,7 +2,6 @@
 // the shape, else cuDNN's convolution with bias and relu, then the pooling. The convolution's
 // result lives for one call; backward goes from the windows' gradients to the pooled image's
 // first, but in a few-channel kernel, which works from argmax.
-#include "core/cuda/backend/convolution_gradients.h"
 #include "core/cuda/backend/convolution_passes.h"
 #include "core/cuda/kernels/output_gradient.h"
 #include "core/cuda/kernels/pooling.h"
@@ -70,7 +69,7 @@ class ConvPool final : public ConvPoolKernels, ConvolutionPasses {
     const bool active = g.conv.activation.kind != Activation::none;
     ConvolutionGradients memory(context_, allocator_, {.x = saved.x, .w = saved.w, .y = saved.y},
                                 dy, out, active);
-    ConvolutionOperands operands = memory.operands();
+    ConvolutionOperands operands = memory.of_weights();
     operands.argmax = saved.workspace.raw();
     ConvolutionRequest weights{.pass = ConvolutionPass::backward_weights,
                                .geometry = g.conv,
@@ -93,10 +92,10 @@ class ConvPool final : public ConvPoolKernels, ConvolutionPasses {
                         windows.data(), operands.b, context_, allocator_);
         cuda::pool2d_backward(context_, g.pool, saved.workspace.raw(), windows.data(), dz.data());
       }
-      convolve_backward_from(dz.data(), weights.plain(), operands);
+      convolve_backward_from(dz.data(), weights.plain(), memory);
     };
     if (is_epilogue(g.pool) && is_aligned(saved.workspace.raw())) {
-      convolve_backward(weights, operands, unfused);
+      convolve_backward(weights, operands, out.dx.defined(), unfused);
     } else {
       unfused();
     }

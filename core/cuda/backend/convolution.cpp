@@ -1,6 +1,5 @@
 // Convolution with bias, residual and activation, and its gradients: each pass is a request to
 // ConvAlgorithms.
-#include "core/cuda/backend/convolution_gradients.h"
 #include "core/cuda/backend/convolution_passes.h"
 #include "core/cuda/kernels/output_gradient.h"
 #include "core/cuda/memory/aligned.h"
@@ -30,14 +29,10 @@ void ConvolutionPasses::convolve_forward(const ConvolutionRequest& request,
   });
 }
 
-void ConvolutionPasses::convolve_backward(ConvolutionRequest weights,
-                                          const ConvolutionOperands& operands,
+void ConvolutionPasses::convolve_backward(const ConvolutionRequest& weights,
+                                          const ConvolutionOperands& operands, bool wants_dx,
                                           const std::function<void()>& unfused) {
-  weights.both = operands.dx != nullptr;
-  // Both gradients at once: only Whisker's own kernels. The weights' alone: any with the epilogue.
-  const bool is_fused =
-      weights.both ? algorithms_.convolutions().fuses(weights) : weights.has_epilogue();
-  if (operands.w && is_fused) {
+  if (operands.w && !wants_dx && weights.has_epilogue()) {
     algorithms_.convolutions().run(weights, operands, unfused);
   } else {
     unfused();
@@ -45,16 +40,17 @@ void ConvolutionPasses::convolve_backward(ConvolutionRequest weights,
 }
 
 void ConvolutionPasses::convolve_backward_from(void* dz, const ConvolutionRequest& weights,
-                                               const ConvolutionOperands& operands) {
-  if (operands.w) {
-    ConvolutionOperands of_weights = operands;
+                                               const ConvolutionGradients& gradients) {
+  ConvolutionOperands of_weights = gradients.of_weights();
+  if (of_weights.w) {
     of_weights.y = dz;
     algorithms_.convolutions().run(weights, of_weights);
   }
-  if (operands.dx) {
+  const ConvolutionOperands of_input = gradients.of_input(dz);
+  if (of_input.x) {
     ConvolutionRequest input = weights;
     input.pass = ConvolutionPass::backward_input;
-    algorithms_.convolutions().run(input, {.x = operands.dx, .w = operands.filter, .y = dz});
+    algorithms_.convolutions().run(input, of_input);
   }
 }
 
@@ -89,7 +85,7 @@ class Convolution final : public ConvolutionKernels, ConvolutionPasses {
     context_.enter();
     const bool active = g.activation.kind != Activation::none;
     ConvolutionGradients memory(context_, allocator_, saved, dy, out, active);
-    const ConvolutionOperands operands = memory.operands();
+    const ConvolutionOperands operands = memory.of_weights();
     ConvolutionRequest weights{
         .pass = ConvolutionPass::backward_weights, .geometry = g, .tf32 = tf32()};
     weights.geometry.bias = out.db.defined();
@@ -99,9 +95,9 @@ class Convolution final : public ConvolutionKernels, ConvolutionPasses {
       if (active && (out.dx.defined() || out.dw.defined())) dz.emplace(allocator_, dy.bytes());
       output_gradient(rows_of_y(g), g.activation, operands.output, operands.y,
                       dz ? dz->data() : nullptr, operands.b, context_, allocator_);
-      convolve_backward_from(dz ? dz->data() : operands.y, weights.plain(), operands);
+      convolve_backward_from(dz ? dz->data() : operands.y, weights.plain(), memory);
     };
-    convolve_backward(weights, operands, unfused);
+    convolve_backward(weights, operands, out.dx.defined(), unfused);
     memory.finish();
   }
 };

@@ -20,15 +20,13 @@ class ConvolutionGradients {
         dw_(context, allocator, out.dw),
         db_(context, allocator, out.db) {}
 
-  /// Those of a request for the weights' gradient or both.
-  ConvolutionOperands operands() const {
-    return {.x = x_.data(),
-            .w = dw_.data(),
-            .b = db_.data(),
-            .y = dy_.data(),
-            .output = y_.data(),
-            .filter = w_.data(),
-            .dx = dx_.data()};
+  /// Those of a request for the weights' gradient.
+  ConvolutionOperands of_weights() const {
+    return {.x = x_.data(), .w = dw_.data(), .b = db_.data(), .y = dy_.data(), .output = y_.data()};
+  }
+  /// Those of a request for the input's gradient, from dz.
+  ConvolutionOperands of_input(void* dz) const {
+    return {.x = dx_.data(), .w = w_.data(), .y = dz};
   }
   /// Call it after the work was enqueued.
   void finish() {

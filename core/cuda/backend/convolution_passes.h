@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/backend/convolution.h"
+#include "core/cuda/backend/convolution_gradients.h"
 #include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/convolution/convolution.h"
 
@@ -17,13 +18,13 @@ class ConvolutionPasses : protected CudaKernels {
  protected:
   /// A forward request, or its parts where no algorithm fuses them.
   void convolve_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands);
-  /// Computes w and dx of the operands, where not null: one kernel straight from dy where there is
-  /// one, else unfused(). `weights` is the weights' request.
-  void convolve_backward(ConvolutionRequest weights, const ConvolutionOperands& operands,
-                         const std::function<void()>& unfused);
+  /// Computes the gradients: the weights' alone perhaps straight from dy, else unfused(). `weights`
+  /// is the weights' request.
+  void convolve_backward(const ConvolutionRequest& weights, const ConvolutionOperands& operands,
+                         bool wants_dx, const std::function<void()>& unfused);
   /// The same from dz, by plain requests.
   void convolve_backward_from(void* dz, const ConvolutionRequest& weights,
-                              const ConvolutionOperands& operands);
+                              const ConvolutionGradients& gradients);
 };
 
 }  // namespace whisker::cuda

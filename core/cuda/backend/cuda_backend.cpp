@@ -21,8 +21,7 @@ CudaBackend::CudaBackend(int index)
                 .attention = make_attention(device_),
                 .conv_pool = make_conv_pool(device_),
                 .fused_conv_norm = std::make_shared<CudaFusedConvNorm>(
-                    device_.context, device_.allocator, device_.options,
-                    device_.algorithms.convolutions(), device_.algorithms.conv_norm()),
+                    device_.context, device_.allocator, device_.algorithms.convolutions()),
                 .fused_add_norms = make_fused_add_norms(device_),
                 .fused_norm_pool = make_fused_norm_pool(device_)} {}
 CudaBackend::~CudaBackend() = default;

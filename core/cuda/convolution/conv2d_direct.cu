@@ -155,9 +155,7 @@ class DirectConvolution final : public ConvolutionAlgorithm {
 
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request) {
   const bool forward = request.pass == ConvolutionPass::forward;
-  if (request.pooled || request.residual || request.both || request.sums || request.normalised) {
-    return nullptr;
-  }
+  if (request.pooled || request.residual || request.sums || request.normalised) return nullptr;
   if (!forward && request.has_epilogue()) return nullptr;
   return std::make_unique<DirectConvolution>(request);
 }

@@ -17,8 +17,7 @@ constexpr double longest_search_seconds = 1.5;
 // What one of cuDNN's heuristics takes to propose engines, roughly.
 constexpr double heuristic_seconds = 5e-3;
 
-// For a request that no library computes. A norm is fused only where cuDNN has engines
-// for it.
+// For a request that no library computes.
 ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
   if (auto direct = direct_convolution(request)) return direct;
   fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
@@ -26,17 +25,6 @@ ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
 
 constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
                                                  CUDNN_HEUR_MODE_FALLBACK};
-
-int64_t multiply_adds(const Conv2dGeometry& g) {
-  return g.n * g.h_out * g.w_out * g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
-}
-
-// True where the direct kernel takes milliseconds at most (gradients of few filters may take
-// longer, but short-lived processes do not train).
-bool is_quick(const ConvolutionRequest& request) {
-  constexpr int64_t most = int64_t{1} << 29;
-  return multiply_adds(request.geometry) <= most;
-}
 
 }  // namespace
 
@@ -53,9 +41,8 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
   const auto known = table_.find(AutotuneTable::Kind::convolution, request.describe());
   if (!known) return std::nullopt;
   Choice choice{.algorithm = nullptr, .settled = true};
-  const bool parts = request.has_epilogue() || request.sums || request.both;
-  if (*known == unfused_name && parts) return choice;
-  if (*known == few_channels_name || *known == "thin") {  // "thin" until 0.1
+  if (*known == unfused_name && request.has_epilogue()) return choice;
+  if (*known == few_channels_name) {
     choice.algorithm = few_channels_conv(request, site());
   } else if (*known == depthwise_name) {
     choice.algorithm = depthwise_convolution(request, site());
@@ -73,10 +60,9 @@ std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
 }
 
 ConvolutionAlgorithmPointer ConvAlgorithms::untimed(const ConvolutionRequest& request) {
-  if (request.normalised) return first_engine(request);
   if (auto own = few_channels_conv(request, site())) return own;
   if (auto own = depthwise_convolution(request, site())) return own;
-  if (options_.short_lived && is_quick(request)) return direct_convolution(request);
+  if (options_.without_libraries) return direct_convolution(request);
   return first_engine(request);
 }
 
@@ -111,8 +97,8 @@ void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
                                      const ConvolutionRequest& request,
                                      const ConvolutionOperands& operands, const Unfused* unfused) {
   // Forward, an unfused bias or activation rounds twice: used only where no algorithm fuses it.
-  const bool compare = unfused && (request.pooled || request.residual || request.sums ||
-                                   request.pass != ConvolutionPass::forward);
+  const bool compare =
+      unfused && (request.pooled || request.residual || request.pass != ConvolutionPass::forward);
   if (compare) {  // first let its own requests settle
     (*unfused)();
     (*unfused)();
@@ -214,7 +200,6 @@ void ConvAlgorithms::run_or(const ConvolutionRequest& request, const Convolution
     search(choice, request, operands, unfused);
   }
   ConvolutionAlgorithmPointer& algorithm = choice.algorithm;
-  if (!algorithm && request.normalised) algorithm = untimed(request);
   if (!algorithm && !unfused) algorithm = last_resort(request);
   if (!algorithm) return (*unfused)();
   run(*algorithm, operands);
@@ -227,7 +212,7 @@ void ConvAlgorithms::run(const ConvolutionAlgorithm& algorithm,
 }
 
 void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
-  if ((request.normalised || request.sums) && fuses_norm(request.geometry)) {  // own kernels only
+  if (request.normalised || request.sums) {  // own kernels only
     return run(*depthwise_convolution(request, site()), operands);
   }
   run_or(request, operands, nullptr);
@@ -236,35 +221,6 @@ void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOpe
 void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                          const Unfused& unfused) {
   run_or(request, operands, &unfused);
-}
-
-const ConvolutionAlgorithm* ConvAlgorithms::chosen(const ConvolutionRequest& request) const {
-  const auto found = choices_.find(request);
-  return found == choices_.end() ? nullptr : found->second.algorithm.get();
-}
-
-bool ConvAlgorithms::fuses(const ConvolutionRequest& request) const {
-  return has_few_channels_kernel(request, site());
-}
-
-bool ConvAlgorithms::run_if_faster(const ConvolutionRequest& request,
-                                   const ConvolutionOperands& operands, const Unfused& unfused) {
-  const bool always = options_.conv_norm_fusion == ConvNormFusion::always;
-  const auto known = choices_.find(request);
-  if (known == choices_.end()) {
-    std::optional<Choice> choice = from_table(request);
-    if (!choice) {
-      choice = Choice{.algorithm = always ? first_engine(request) : nullptr, .settled = false};
-    }
-    choices_.emplace(request, std::move(*choice));
-  } else if (!known->second.settled && budget_.may_search(context_.stream())) {
-    known->second.settled = true;
-    if (has_engine(request)) search(known->second, request, operands, always ? nullptr : &unfused);
-  }
-  const ConvolutionAlgorithm* const algorithm = chosen(request);
-  if (!algorithm) return false;
-  run(*algorithm, operands);
-  return true;
 }
 
 }  // namespace whisker::cuda

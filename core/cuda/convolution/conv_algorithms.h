@@ -5,18 +5,17 @@
 //  1. the autotune table's choice;
 //  2. the few-channel kernel (libraries take six times the memory floor on first layers), the
 //     depthwise kernels;
-//  3. in a short-lived process, the direct kernel where it takes milliseconds;
-//  4. the first engine of heuristic A that works;
-//  5. the direct kernel.
+//  3. the first engine of heuristic A that works;
+//  4. the direct kernel.
 // A request that comes again, while searching is allowed and the table had no choice, is decided
 // once more by timing the present choice, the own kernels and, as long as that can pay in this run,
 // the engines that cuDNN's heuristics propose. Where memory is short of timing, this run uses the
 // best so far and the table gets no row. A choice whose workspace does not fit in memory is
 // dropped, except in a deterministic run, whose choices must not depend on free memory. A request
-// with an epilogue, or of both gradients, may also run unfused: as plain requests and further
-// kernels, which the caller provides. That is chosen where nothing fuses it, or where it is faster
-// and rounds no more often, or to add a residual (an addition of its own rounds as often). Deciding
-// compiles, allocates and waits, which a capture does not allow: warm up first.
+// with an epilogue may also run unfused: as plain requests and further kernels, which the caller
+// provides. That is chosen where nothing fuses it, or where it is faster and rounds no more often,
+// or to add a residual (an addition of its own rounds as often). Deciding compiles, allocates and
+// waits, which a capture does not allow: warm up first.
 #pragma once
 
 #include "core/cuda/autotune/autotuned.h"
@@ -29,14 +28,14 @@
 
 namespace whisker::cuda {
 
-/// Name of the unfused choice in the autotune table (stored tables have it).
-inline constexpr std::string_view unfused_name = "separate";
+/// Name of the unfused choice in the autotune table.
+inline constexpr std::string_view unfused_name = "unfused";
 
 class ConvAlgorithms : Autotuned {
  public:
   using Autotuned::Autotuned;
 
-  /// Computes a request with an epilogue, or of both gradients, by plain requests and kernels.
+  /// Computes a request with an epilogue by plain requests and kernels.
   using Unfused = std::function<void()>;
 
   /// Computes `request`, which has no epilogue.
@@ -44,15 +43,6 @@ class ConvAlgorithms : Autotuned {
   /// Computes `request`, or calls unfused() where that is the choice.
   void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
            const Unfused& unfused);
-
-  /// Computes `request`, which has sums, where that is known to be faster than unfused(); else
-  /// returns false, having done nothing.
-  bool run_if_faster(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                     const Unfused& unfused);
-  /// True where an own kernel computes `request`, which is of both gradients.
-  bool fuses(const ConvolutionRequest& request) const;
-  /// True when cuDNN has an engine for `request`.
-  bool has_engine(const ConvolutionRequest& request) { return first_engine(request) != nullptr; }
 
   /// Forgets the compiled choices: after a change of options or of the table.
   void clear() { choices_.clear(); }
@@ -83,8 +73,6 @@ class ConvAlgorithms : Autotuned {
   /// change, when memory does not suffice to time anything, or for the fastest.
   void time_candidates(ConvolutionAlgorithmPointer& choice, const ConvolutionRequest& request,
                        const ConvolutionOperands& operands, const Unfused* unfused);
-  /// The algorithm that was chosen for `request`; null when there is none yet.
-  const ConvolutionAlgorithm* chosen(const ConvolutionRequest& request) const;
   ConvolutionSite site() const;
 
   std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;

@@ -23,8 +23,6 @@ ConvolutionRequest ConvolutionRequest::plain() const {
   request.geometry.activation = {};
   request.pooled = false;
   request.residual = false;
-  request.both = false;
-  request.sums = false;
   return request;
 }
 
@@ -45,9 +43,7 @@ std::string ConvolutionRequest::describe() const {
   }
   if (pooled) text += " pooled";
   if (residual) text += " residual";
-  if (both) text += " both";
   if (normalised) text += " normalised";
-  if (added) text += " added";
   if (sums) text += " sums";
   if (tf32) text += " tf32";
   return text;
@@ -77,10 +73,8 @@ size_t RequestHash::operator()(const ConvolutionRequest& r) const {
                               static_cast<int64_t>(g.bias),
                               static_cast<int64_t>(r.pooled),
                               static_cast<int64_t>(r.residual),
-                              static_cast<int64_t>(r.both),
                               static_cast<int64_t>(r.sums),
                               static_cast<int64_t>(r.normalised),
-                              static_cast<int64_t>(r.added),
                               static_cast<int64_t>(g.activation.kind)}) {
     hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
   }

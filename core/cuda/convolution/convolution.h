@@ -25,38 +25,29 @@ std::string_view name_of(ConvolutionPass pass);
 /// What to compute.
 ///
 /// Note [Fused conv + norm]
-/// Requests fused with the batch norms around them: cuDNN's patterns, in f16, without bias or
-/// activation. A forward request with `sums` also computes the channel sums for the batch_norm
-/// behind it. A `normalised` request reads relu(x scale + shift) in place of x, in a forward pass
-/// (then with sums) and in that of the weights. A normalised backward_input pass continues through
-/// relu and computes the batch_norm's own gradients: it writes x = the gradient of the normalised
-/// image, and dx = dz_factor x + x_factor norm->x + offset remains to be done. With `added`, a
-/// residual was added before relu and the image has other readers: their gradient is added before
-/// relu's, and x is also the residual's gradient.
-///
-/// Depthwise convolutions are own kernels instead, of any type and activation. They read norm.mean
-/// to norm.beta in place of scale and shift; a normalised forward pass always has sums, with a
-/// shift (SummedOutput in core/backend/fused_ops.h). The input gradient leaves dx = dz_factor x +
-/// x_factor (norm.x - mean) + offset to be done where the stride is 1; where it is 2 it computes dz
-/// twice rather than store it, and writes dx to x. With x null it only adds up.
+/// Requests fused with the batch norms around them, without bias or activation: own kernels, for
+/// depthwise convolutions alone. A forward request with `sums` also computes the channel sums for
+/// the batch_norm behind it (SummedOutput in core/backend/fused_ops.h). A `normalised` request
+/// reads f(norm of x) in place of x, in a forward pass (then with sums) and in that of the weights.
+/// A normalised backward_input pass continues through f and computes the batch_norm's own
+/// gradients. It leaves dx = dz_factor x + x_factor (norm.x - mean) + offset to be done where the
+/// stride is 1; where it is 2 it computes dz twice rather than store it, and writes dx to x. With x
+/// null it only adds up.
 ///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation, with a `residual` added between
 /// the two and, when `pooled`, max-pooling of 2x2 windows with stride 2 behind them. A
 /// backward_weights request with a bias also computes db; with an activation it reads dy and the
 /// activation's result, when pooled those of the pooled image and argmax
-/// (core/cuda/kernels/pooling.h). With `both` it also computes dx from the same operands; a plain
-/// backward_input request has no epilogue.
+/// (core/cuda/kernels/pooling.h). A backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};
   bool pooled = false;
   bool residual = false;
-  bool both = false;  ///< backward_weights: dx as well
   bool tf32 = false;  ///< f32 operands may be rounded to tf32
-  bool sums = false;  ///< see Note [Fused conv + norm], as are the next
+  bool sums = false;  ///< see Note [Fused conv + norm], as is the next
   bool normalised = false;
-  bool added = false;
 
   bool has_epilogue() const {
     return geometry.bias || geometry.activation.kind != Activation::none || pooled || residual;
@@ -73,18 +64,14 @@ struct RequestHash {
   size_t operator()(const ConvolutionRequest& request) const;
 };
 
-/// The batch_norm of a normalised request; vectors have one element per channel of x.
+/// The batch_norm of a normalised request; vectors are f32, one element per channel of x.
 struct NormOperands {
-  const void* x = nullptr;         ///< what the batch_norm reads, shaped as x
-  const void* scale = nullptr;     ///< as x
-  const void* shift = nullptr;     ///< as x
-  const void* residual = nullptr;  ///< where added, as x
-  const void* others = nullptr;    ///< where added, as x: the gradient of other readers
-  // The input's gradient: f32, read, then written.
+  const void* x = nullptr;  ///< what the batch_norm reads, shaped as x, in the input's gradient
   const void *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
+  // The input's gradient writes them.
   void *dgamma = nullptr, *dbeta = nullptr;
   void *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
-  ActivationSpec activation = {};  ///< of a depthwise convolution's
+  ActivationSpec activation = {};
 };
 
 /// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.
@@ -99,8 +86,6 @@ struct ConvolutionOperands {
   void* sums = nullptr;            ///< f32, where the request has sums: see SummedOutput
   NormOperands norm = {};          ///< where it is normalised
   void* argmax = nullptr;          ///< pooled: u8, shaped as y; null when no gradient will follow
-  void* filter = nullptr;          ///< for both gradients: read, shaped as w
-  void* dx = nullptr;              ///< for both gradients: written, shaped as x
 };
 
 /// Stream and GPU of a pass.
@@ -127,8 +112,8 @@ using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 /// Name of the direct kernel in the autotune table.
 inline constexpr std::string_view direct_name = "direct";
 /// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
-/// order, slow. Null where unsupported: pooling, residuals, fused norms, both gradients, a gradient
-/// with an epilogue.
+/// order, slow. Null where unsupported: pooling, residuals, fused norms, a gradient with an
+/// epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
 /// Name of the depthwise kernels in the autotune table.

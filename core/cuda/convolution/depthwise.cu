@@ -229,7 +229,7 @@ ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& requ
                                                   const ConvolutionSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool forward = request.pass == ConvolutionPass::forward;
-  if (request.pooled || request.both || request.residual || request.added) return nullptr;
+  if (request.pooled || request.residual) return nullptr;
   if (forward ? request.normalised && !request.sums : request.sums) return nullptr;
   if ((!forward || request.sums) && request.has_epilogue()) return nullptr;
   if (!fuses_norm(g)) return nullptr;

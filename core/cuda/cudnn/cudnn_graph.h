@@ -55,14 +55,6 @@ struct ConvolutionSpec {
   std::array<int64_t, 2> before{}, after{};             // padding
 };
 
-/// x and dy are images, the others f32 (1,1,1,C). Read: x, dy, mean, inv_std, gamma.
-/// Written: the gradients of gamma and beta, and the factors in
-/// dx = dy_factor dy + x_factor x + shift.
-struct BatchNormBackwardTensors {
-  const Descriptor &x, &dy, &mean, &inv_std, &gamma;
-  const Descriptor &dgamma, &dbeta, &dy_factor, &x_factor, &shift;
-};
-
 /// Operations and their tensors. Add them, then finalize(); references stay valid.
 class OperationGraph {
  public:
@@ -76,14 +68,12 @@ class OperationGraph {
                                   const Descriptor& dy, const Descriptor& dx);
   void convolution_backward_weights(const ConvolutionSpec& c, const Descriptor& x,
                                     const Descriptor& dy, const Descriptor& dw);
-  /// y = x + b, x - b and x b, b broadcast, in f32, as are the following.
+  /// y = x + b, b broadcast, in f32, as are the following.
   void add(const Descriptor& x, const Descriptor& b, const Descriptor& y);
-  void subtract(const Descriptor& x, const Descriptor& b, const Descriptor& y);
-  void multiply(const Descriptor& x, const Descriptor& b, const Descriptor& y);
-  /// y = f(x) and f(x, b_factor b).
+  /// y = f(x) and f(x, b).
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
-                 const Descriptor& y, float b_factor = 1);
+                 const Descriptor& y);
   /// Over the axes where y has extent 1, in f32.
   void reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y);
   /// y = x of the same elements in other extents and strides.
@@ -92,11 +82,6 @@ class OperationGraph {
   void matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c);
   /// y = max(x, 0).
   void relu(const Descriptor& x, const Descriptor& y);
-  /// dx = dy where x > 0, else 0.
-  void relu_backward(const Descriptor& dy, const Descriptor& x, const Descriptor& dx);
-  /// Sums of x and of its squares over all but the channels, both f32 (1,1,1,C).
-  void channel_sums(const Descriptor& x, const Descriptor& sum, const Descriptor& squares);
-  void batch_norm_backward_weights(const BatchNormBackwardTensors& tensors);
 
   /// False when cuDNN knows no engine for such a graph.
   bool finalize();

@@ -120,25 +120,16 @@ void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, cons
 }
 
 void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
-                               const Descriptor& y, float b_factor) {
+                               const Descriptor& y) {
   Descriptor& op = pointwise(f);
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-  if (b_factor != 1) op.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, b_factor);
   op.finalize("an operation on two tensors");
 }
 
 void OperationGraph::add(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
   pointwise(CUDNN_POINTWISE_ADD, x, b, y);
-}
-
-void OperationGraph::subtract(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
-  pointwise(CUDNN_POINTWISE_ADD, x, b, y, -1);
-}
-
-void OperationGraph::multiply(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
-  pointwise(CUDNN_POINTWISE_MUL, x, b, y);
 }
 
 void OperationGraph::reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y) {
@@ -174,42 +165,6 @@ void OperationGraph::matmul(const Descriptor& a, const Descriptor& b, const Desc
 
 void OperationGraph::relu(const Descriptor& x, const Descriptor& y) {
   pointwise(CUDNN_POINTWISE_RELU_FWD, x, y);
-}
-
-void OperationGraph::relu_backward(const Descriptor& dy, const Descriptor& x,
-                                   const Descriptor& dx) {
-  Descriptor& op = pointwise(CUDNN_POINTWISE_RELU_BWD);
-  op.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-  op.set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, dy);
-  op.set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dx);
-  op.finalize("a relu's gradient");
-}
-
-void OperationGraph::channel_sums(const Descriptor& x, const Descriptor& sum,
-                                  const Descriptor& squares) {
-  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_GENSTATS_SUM_SQSUM);
-  op.set(CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, compute_type);
-  op.set(CUDNN_ATTR_OPERATION_GENSTATS_XDESC, x);
-  op.set(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, sum);
-  op.set(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, squares);
-  op.finalize("sums per channel");
-}
-
-void OperationGraph::batch_norm_backward_weights(const BatchNormBackwardTensors& t) {
-  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, compute_type);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, t.x);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, t.mean);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, t.inv_std);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, t.gamma);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, t.dy);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, t.dgamma);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC, t.dbeta);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, t.dy_factor);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, t.x_factor);
-  op.set(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, t.shift);
-  op.finalize("a batch norm's sums");
 }
 
 bool OperationGraph::finalize() {

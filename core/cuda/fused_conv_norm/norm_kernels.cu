@@ -1,5 +1,4 @@
-// Two kernels between fused convolutions: one thread for each channel, and a pass that
-// reads two tensors and writes one.
+// A pass behind a fused convolution that reads two tensors and writes one.
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/launch.h"
 #include "core/cuda/device_code/pdl.cuh"
@@ -9,18 +8,6 @@
 namespace whisker::cuda::kernels {
 namespace {
 
-__global__ void __launch_bounds__(block_threads)
-    fold_norm_kernel(int64_t channels, const float* mean, const float* inv_std, const float* gamma,
-                     const float* beta, half_t* folded) {
-  wait_for_previous();
-  const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
-  if (c >= channels) return;
-  // The shift undoes what the rounded scale does to the mean.
-  const half_t scale = from_f32<half_t>(inv_std[c] * gamma[c]);
-  folded[c] = scale;
-  folded[channels + c] = from_f32<half_t>(fmaf(-mean[c], to_f32(scale), beta[c]));
-}
-
 constexpr int map_blocks = 3;  // per multiprocessor
 
 template <class T, int V>
@@ -29,9 +16,9 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
-  float center[V] = {}, dz_factor[V], x_factor[V], offset[V];
+  float center[V], dz_factor[V], x_factor[V], offset[V];
   const auto prepare = [&] {
-    if (p.mean) load(p.mean, channel, center);
+    load(p.mean, channel, center);
     load(p.dz_factor, channel, dz_factor);
     load(p.x_factor, channel, x_factor);
     load(p.offset, channel, offset);
@@ -58,13 +45,6 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
 }
 
 }  // namespace
-
-void fold_norm(Context& context, int64_t channels, const float* mean, const float* inv_std,
-               const float* gamma, const float* beta, void* folded) {
-  launch_pdl(context, blocks_of(channels), block_threads, fold_norm_kernel, channels, mean, inv_std,
-             gamma, beta, static_cast<half_t*>(folded));
-  check_launch("folding a batch_norm");
-}
 
 void apply_norm_gradient(Context& context, const BatchNormGeometry& g, const NormGradient& p) {
   visit_real(g.dtype, [&]<class T>() {

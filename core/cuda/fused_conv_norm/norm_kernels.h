@@ -1,6 +1,5 @@
-// What a batch_norm still has to do where convolutions do the rest of it: see Note [Fused conv +
-// norm] in core/cuda/convolution/convolution.h. All vectors are (channels) and f32 unless told
-// otherwise.
+// What remains of a batch_norm's gradient where a depthwise convolution does the rest of it: see
+// Note [Fused conv + norm] in core/cuda/convolution/convolution.h.
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -8,14 +7,10 @@
 
 namespace whisker::cuda::kernels {
 
-/// folded f16 (2, channels): scale and shift, so that x scale + shift is the normalised x.
-void fold_norm(Context& context, int64_t channels, const float* mean, const float* inv_std,
-               const float* gamma, const float* beta, void* folded);
-
 struct NormGradient {
   const void* dz = nullptr;  // (rows, channels), as is the next
   const void* x = nullptr;
-  const float* mean = nullptr;  // or null: 0
+  const float* mean = nullptr;  // (channels), as are the next
   const float* dz_factor = nullptr;
   const float* x_factor = nullptr;
   const float* offset = nullptr;

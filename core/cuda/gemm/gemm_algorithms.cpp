@@ -14,9 +14,6 @@ constexpr int most_candidates = 16;
 // The most that cuBLASLt's Hopper kernels ask for.
 constexpr int64_t workspace_limit = int64_t{32} << 20;
 
-// Multiply-adds that the direct kernel computes within milliseconds.
-constexpr int64_t most_direct = int64_t{1} << 26;
-
 uint8_t alignment(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   uint8_t bytes = 16;
@@ -79,8 +76,7 @@ bool GemmAlgorithms::run(GemmRequest request, const GemmOperands& operands) {
   request.b_alignment = alignment(operands.b);
   request.y_alignment = alignment(operands.y);
   request.bias_alignment = alignment(operands.bias);
-  const bool small = request.batch * request.m * request.n * request.k <= most_direct;
-  if (options_.short_lived && small) {
+  if (options_.without_libraries) {
     if (request.epilogue == GemmEpilogue::row_sums) return false;
     direct_gemm(request, operands, context_.stream());
     return true;

@@ -1,8 +1,7 @@
 // Chooses cuBLASLt's algorithm for a gemm: the autotune table's choice, or the heuristic's first;
 // for a request that comes again while searching is allowed, the fastest of the first sixteen by
-// timing. The direct kernel computes what cuBLASLt does not support, and small gemms of a
-// short-lived process. See Note [Choosing a convolution] in
-// core/cuda/convolution/conv_algorithms.h.
+// timing. The direct kernel computes what cuBLASLt does not support. See Note [Choosing a
+// convolution] in core/cuda/convolution/conv_algorithms.h.
 #pragma once
 
 #include "core/cuda/autotune/autotuned.h"

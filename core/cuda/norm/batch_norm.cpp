@@ -16,14 +16,12 @@ Running Running::of(const RunningStatistics& running) {
 }
 
 void batch_norm_statistics(Context& context, Allocator& allocator, const TrainingNorm& norm) {
-  const bool shifted = norm.sums.defined() && norm.sums.extent(0) == 3;
   batch_norm_statistics(context, allocator, norm.geometry,
                         {.x = norm.x.raw(),
                          .sums = f32(norm.sums),
                          .mean = f32(norm.mean),
                          .inv_std = f32(norm.inv_std),
-                         .variance = f32(norm.variance),
-                         .shift = shifted ? f32(norm.sums) + 2 * norm.geometry.channels : nullptr},
+                         .variance = f32(norm.variance)},
                         Running::of(norm.running));
 }
 

@@ -164,8 +164,7 @@ void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p,
   launch.template operator()<Curve::clip>();
 }
 
-// Without a shift the two sums nearly cancel where the mean is large beside the deviation: f64 adds
-// no further error. A spread below zero by rounding becomes zero; NaN stays.
+// A spread below zero by rounding becomes zero; NaN stays.
 __global__ void __launch_bounds__(block_threads)
     statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, BatchNorm p,
                               Running running) {
@@ -174,7 +173,7 @@ __global__ void __launch_bounds__(block_threads)
   if (c >= channels) return;
   const auto count = static_cast<double>(rows);
   const double offset = p.sums[c] / count;
-  const double mean = p.shift ? p.shift[c] + offset : offset;
+  const double mean = p.sums[2 * channels + c] + offset;
   double spread = p.sums[channels + c] - p.sums[c] * offset;
   if (spread < 0) spread = 0;
   const auto variance = static_cast<float>(spread / count);

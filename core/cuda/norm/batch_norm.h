@@ -20,12 +20,10 @@ struct BatchNorm {
   const void* residual = nullptr;  // (rows, channels) or null
   void* y = nullptr;               // (rows, channels)
   Channels gamma = {}, beta = {};
-  const float* sums = nullptr;  // (2, channels) of x and of its squares, or null
+  const float* sums = nullptr;  // (3, channels) as SummedOutput's, or null
   float* mean = nullptr;        // (channels)
   float* inv_std = nullptr;     // (channels); written in training
   float* variance = nullptr;    // (channels), biased; read in inference, written from sums
-  // (channels): the sums are of x - shift; null: of x.
-  const float* shift = nullptr;
 };
 /// whisker::RunningStatistics with pointers, (channels) each or all null.
 struct Running {
@@ -48,11 +46,10 @@ void batch_norm_inference(Context& context, const BatchNormGeometry& g, const Ba
 
 /// As NormalizationKernels::batch_norm_backward; null is undefined.
 struct BatchNormGradient {
-  const void* x = nullptr;       // (rows, channels)
-  const void* y = nullptr;       // (rows, channels)
-  const void* dy = nullptr;      // (rows, channels)
-  const void* factor = nullptr;  // (images, channels) of dy; then fewer than 2^31 rows
-  const void* more = nullptr;    // (rows, channels), beside a factor (images, channels): added
+  const void* x = nullptr;     // (rows, channels)
+  const void* y = nullptr;     // (rows, channels)
+  const void* dy = nullptr;    // (rows, channels)
+  const void* more = nullptr;  // (rows, channels): added to dy
   Channels gamma = {}, beta = {};
   const float* mean = nullptr;     // (channels)
   const float* inv_std = nullptr;  // (channels)

@@ -1,5 +1,4 @@
-// cuBLASLt, opened by the first gemm: loading its half a gigabyte takes longer than classifying a
-// few images, which needs none of it.
+// cuBLASLt, opened by the first gemm: loading its half a gigabyte takes a while.
 #pragma once
 
 #include <cublasLt.h>

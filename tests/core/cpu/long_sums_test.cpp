@@ -5,6 +5,7 @@
 #include "core/ops/ops.h"
 
 #include <cmath>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -48,6 +49,16 @@ TEST(LongSums, GradientsOfALinearLayer) {
   const double dy = double{0.1f}, value = double{0.3f};
   EXPECT_LT(relative_error(b.grad().to_vector()[1], dy * positions), 1e-5);
   EXPECT_LT(relative_error(w.grad().to_vector()[1], dy * value * positions), 1e-5);
+}
+
+// The first and the last row of a long product count as the others do.
+TEST(LongSums, TheEndsOfALongProduct) {
+  std::vector<double> rows(positions, 0);
+  rows.front() = 1, rows.back() = 2;
+  const Tensor x = from_vector(rows, {positions, 1});
+  const Tensor w = full({2, 1}, 0.5).set_requires_grad();
+  backward(sum(linear(x, w, full({2}, 0.0))));
+  EXPECT_EQ(w.grad().to_vector(), (std::vector<double>{3, 3}));
 }
 
 TEST(LongSums, AverageOfALargeWindow) {

@@ -41,6 +41,17 @@ TEST(ForeignWeights, AreCalledByTheirNames) {
       {std::string("\x1f\x8b\x08\0", 4) + zeros, "a gzip archive", "Unpack it"},
       {std::string(257, '\0') + "ustar" + zeros, "a tar archive", "Unpack it"},
       {"\x93NUMPY\x01" + zeros, "a NumPy array (.npy)", "save_file"},
+      {"GGUF" + zeros, "a GGUF file", "save_file"},
+      {"MATLAB 5.0 MAT-file" + zeros, "a MATLAB file", "save_file"},
+      {"BZh91AY" + zeros, "a bzip2 archive", "Unpack it"},
+      {std::string("\xfd"
+                   "7zXZ\0",
+                   6) +
+           zeros,
+       "an xz archive", "Unpack it"},
+      {"\x28\xb5\x2f\xfd" + zeros, "a Zstandard archive", "Unpack it"},
+      {"7z\xbc\xaf\x27\x1c" + zeros, "a 7z archive", "Unpack it"},
+      {"Rar!\x1a\x07" + zeros, "a RAR archive", "Unpack it"},
   };
   for (const auto& row : rows) {
     const std::string message = foreign_refusal(row.content);
@@ -48,6 +59,20 @@ TEST(ForeignWeights, AreCalledByTheirNames) {
                                                "torch.save, got ") +
                                    row.what));
     EXPECT_THAT(message, HasSubstr(row.remedy)) << row.what;
+  }
+}
+
+// ONNX's first byte alone makes no ONNX file: its version is 1 to 64.
+TEST(ForeignWeights, OnnxBeginsWithItsVersion) {
+  const auto with_version = [](char version) {
+    return foreign_refusal(std::string("\x08") + version + "\x12\x07pytorch\x1a\x05" + "1.9.0" +
+                           std::string(600, '\0'));
+  };
+  for (const char version : {'\x01', '\x40'}) {
+    EXPECT_THAT(with_version(version), HasSubstr("an ONNX network")) << int{version};
+  }
+  for (const char version : {'\x00', '\x41'}) {
+    EXPECT_THAT(with_version(version), testing::Not(HasSubstr("ONNX"))) << int{version};
   }
 }
 

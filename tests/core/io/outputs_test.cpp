@@ -6,12 +6,15 @@
 #include "scratch.h"
 #include "tests/support/error_of.h"
 
+#include <array>
 #include <future>
+#include <string>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace whisker {
@@ -66,7 +69,8 @@ TEST(Outputs, OnlyItsOwnKindIsReplacedWithoutForce) {
     put_file(folder / "a", other);
     Outputs outputs("test");
     EXPECT_THAT(refused_output(folder, outputs, folder / "a"),
-                HasSubstr("exists and is not a file of notes. Name another file, or add --force"));
+                HasSubstr("exists and is not a file of notes, or was edited since. Name another "
+                          "file, or add --force"));
     EXPECT_EQ(content_of(folder / "a"), other);
   }
   put_file(folder / "a", "notes 1");
@@ -147,6 +151,27 @@ TEST(Outputs, NoOutputLiesAmongTheData) {
   Outputs beside("test");
   beside.add_data(folder / "photos");
   write_out(beside, folder / "a", "notes");
+}
+
+TEST(Outputs, AFolderThatALinkLeadsToIsReadAsWell) {
+  const TemporaryFolder folder;
+  folder.write("photos/cat/0.jpg");
+  folder.write("other/deep/1.jpg");
+  fs::create_directory_symlink(folder / "other", folder / "photos/more");
+  for (const char* name : {"other/a", "other/deep/a"}) {
+    Outputs outputs("test", true);
+    for (const char* data : {"photos", "photos/cat/0.jpg", "photos/more/deep/1.jpg"}) {
+      outputs.add_data(folder / data);
+    }
+    EXPECT_THAT(refused_output(folder, outputs, folder / name), HasSubstr("lies in the folder"));
+    EXPECT_TRUE(
+        test::refused(ErrorKind::usage, [&] { outputs.open_folder("--cam", folder / name); }));
+  }
+  Outputs beside("test");  // files that were given by themselves
+  beside.add_data(folder / "photos/cat/0.jpg");
+  beside.add_data(folder / "other/deep/1.jpg");
+  write_out(beside, folder / "photos/cat/a", "notes");
+  write_out(beside, folder / "other/deep/a", "notes");
 }
 
 TEST(Outputs, AnOutputFolderKeepsApartFromTheData) {
@@ -254,10 +279,39 @@ TEST(Outputs, ADescriptorIsWrittenAtItsOwnPosition) {
   write_out(outputs, fmt::format("/dev/fd/{}", file.get()), "notes");
   ASSERT_EQ(::write(file.get(), " after", 6), 6);
   EXPECT_EQ(content_of(folder / "a"), "before notes after");
+  for (const char* process : {"/proc/thread-self", "/proc/self"}) {
+    Outputs others("test");
+    write_out(others, fmt::format("{}/fd/{}", process, file.get()), "notes");
+  }
+  EXPECT_EQ(content_of(folder / "a"), "before notes afternotesnotes");
   const FileDescriptor read_only(::open((folder / "a").c_str(), O_RDONLY));
   EXPECT_TRUE(test::refused(ErrorKind::usage, [&] {
     outputs.open("-o", fmt::format("/proc/self/fd/{}", read_only.get()), note_format);
   }));
+}
+
+// As of a process substitution in another shell.
+TEST(Outputs, APipeOfAnotherProcessIsWrittenInto) {
+  std::array<int, 2> pipe{}, ready{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {  // has the pipe open until the other one is closed
+    ::close(ready[1]);
+    char none = 0;
+    ::_exit(::read(ready[0], &none, 1) == 0 ? 0 : 1);
+  }
+  {
+    Outputs outputs("test");
+    write_out(outputs, fmt::format("/proc/{}/fd/{}", child, pipe[1]), "notes");
+  }
+  std::array<char, 8> read{};
+  EXPECT_EQ(::read(pipe[0], read.data(), read.size()), 5);
+  EXPECT_EQ(std::string(read.data()), "notes");
+  for (const int fd : {ready[0], ready[1], pipe[0], pipe[1]}) ::close(fd);
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Outputs, WhatIsNoFileIsRefused) {

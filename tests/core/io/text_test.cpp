@@ -86,6 +86,14 @@ TEST(Text, HumanBytesUsesBinaryUnits) {
   EXPECT_EQ(human_bytes(uint64_t{3} << 30), "3.0 GiB");
 }
 
+TEST(Text, LargeNumbersAreGroupedByThousands) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(4805), "4,805");
+  EXPECT_EQ(grouped(-123456), "-123,456");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+}
+
 TEST(Text, BytesAreReadWithTheirUnits) {
   EXPECT_EQ(parse_bytes("2GiB"), int64_t{2} << 30);
   EXPECT_EQ(parse_bytes("1.5 GB"), 1'500'000'000);

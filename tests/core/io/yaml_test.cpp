@@ -170,6 +170,9 @@ TEST(Yaml, RefusesEverythingOutsideTheSubset) {
   EXPECT_EQ(yaml_refusal("a: \xff"), "c.yaml:1:4: expected printable UTF-8, got byte 0xff.");
   EXPECT_EQ(yaml_refusal(std::string_view("a: b\nc: \0", 9)),
             "c.yaml:2:4: expected printable UTF-8, got byte 0x00.");
+  EXPECT_EQ(yaml_refusal("a: \"b\\0c\""), "c.yaml:1:4: expected no NUL; leave out the escape \\0.");
+  EXPECT_EQ(yaml_refusal("\"b\\x00\": 1"),
+            "c.yaml:1:1: expected no NUL; leave out the escape \\0.");
   EXPECT_EQ(yaml_refusal("a: \x04"), "c.yaml:1:4: expected printable UTF-8, got byte 0x04.");
   EXPECT_EQ(yaml_refusal(std::string(300, 'k') + ": 1"),
             "c.yaml:1:1: expected keys of at most 256 bytes.");
@@ -263,7 +266,7 @@ TEST(Yaml, EmittedTextParsesToTheSameTree) {
       "[]",
       "{}",
       "gr\xc3\xb6\xc3\x9f"
-      "e: \xe2\x98\x83\nodd: \"\\x85\\u2028\\ufeff\\0\"\n",
+      "e: \xe2\x98\x83\nodd: \"\\x85\\u2028\\ufeff\\x01\"\n",
       "- plain?or not\n- b\n",
       "a:\n  plain over\n  two lines\nb:\n  with\n\n  a gap\n",
       "long: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb, "

@@ -120,5 +120,17 @@ TEST(TapeGraph, SvgEscapesTextAndShowsNorms) {
   EXPECT_EQ(times("<text"), times("</text>"));
 }
 
+TEST(TapeGraph, FilesAreKnownByTheirChecksum) {
+  TapeListing listing;
+  recorded(listing);
+  const std::string dot = tape_dot(listing, "t"), svg = tape_svg(listing, "t");
+  EXPECT_TRUE(is_tape_dot(dot));
+  EXPECT_TRUE(is_tape_svg(svg));
+  EXPECT_FALSE(is_tape_dot(svg));
+  EXPECT_FALSE(is_tape_svg(dot));
+  EXPECT_FALSE(is_tape_dot(dot + "// mine\n"));
+  EXPECT_FALSE(is_tape_svg(svg.substr(0, svg.size() - 7) + "<text>mine</text>\n</svg>\n"));
+}
+
 }  // namespace
 }  // namespace whisker

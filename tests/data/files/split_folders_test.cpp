@@ -15,25 +15,37 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(SplitFolders, NamesAreNormalised) {
-  for (const char* name : {"train", "Training", "training_set", "seg_train", "TRAIN", "train2017",
-                           "train_images", "images.train", "train-set 1"}) {
+  for (const char* name :
+       {"train",         "Training",     "training_set", "seg_train",     "TRAIN",
+        "train2017",     "train_images", "images.train", "train-set 1",   "train_data",
+        "traindata",     "train_split",  "X_train",      "data_train",    "train_img",
+        "Training Data", "train.v2",     "trainv2",      "train_resized", "trn",
+        "trainval"}) {
     EXPECT_EQ(split_of_name(name), Split::train) << name;
   }
-  for (const char* name :
-       {"val", "valid", "Validation", "dev", "eval", "val2017", "validation_set"}) {
+  for (const char* name : {"val", "valid", "Validation", "dev", "eval", "val2017", "validation_set",
+                           "vld", "valData"}) {
     EXPECT_EQ(split_of_name(name), Split::val) << name;
   }
-  for (const char* name : {"test", "Testing", "test_set", "seg_test", "test1"}) {
+  for (const char* name : {"test", "Testing", "test_set", "seg_test", "test1", "x-test", "tst"}) {
     EXPECT_EQ(split_of_name(name), Split::test) << name;
   }
   for (const char* name : {"cat", "2019", "trainer", "trains", "contest", "set", "images", "",
                            "tr\xc3\xa4in", "device", "evaluated"}) {
     EXPECT_EQ(split_of_name(name), Split::none) << name;
   }
+  for (const char* name : {"test tube", "training shoes", "value", "valve", "testy", "data",
+                           "fold1", "train_cats", "trainA"}) {
+    EXPECT_EQ(split_of_name(name), Split::none) << name;
+  }
 }
 
 std::optional<SplitFolders> splits_in(const TemporaryFolder& folder) {
-  return find_splits(folder.path(), "data.train", holds_images);
+  return find_splits(folder.path(), {.what = "data.train", .holds_examples = holds_images});
+}
+
+std::string opening_error(const TemporaryFolder& folder) {
+  return test::message_of(ErrorKind::data, [&] { open_image_folder(folder.path()); });
 }
 
 std::string splits_error(const TemporaryFolder& folder) {
@@ -44,6 +56,9 @@ TEST(SplitFolders, AreFoundWhateverTheirSpelling) {
   const std::pair<const char*, const char*> layouts[] = {{"Training", "Testing"},
                                                          {"training_set", "test_set"},
                                                          {"seg_train", "seg_test"},
+                                                         {"train_data", "test_data"},
+                                                         {"Training Data", "x_test"},
+                                                         {"trn", "tst"},
                                                          {"train", "test"}};
   for (const auto& [train, test] : layouts) {
     TemporaryFolder folder;
@@ -77,7 +92,7 @@ TEST(SplitFolders, ClassFoldersAreNone) {
   folder.write("train.jpg");
   EXPECT_FALSE(splits_in(folder));
   EXPECT_EQ(open_image_folder(folder.path()).size(), 3);
-  EXPECT_FALSE(find_splits(folder / "none", "data", holds_images));
+  EXPECT_FALSE(find_splits(folder / "none", {.holds_examples = holds_images}));
 }
 
 TEST(SplitFolders, MixturesAreRefusedWithBothReadings) {
@@ -98,6 +113,76 @@ TEST(SplitFolders, MixturesAreRefusedWithBothReadings) {
   TemporaryFolder untrained;
   for (const char* name : {"val/cat/1.jpg", "test/cat/1.jpg"}) untrained.write(name);
   EXPECT_THAT(splits_error(untrained), HasSubstr("no folder of training data"));
+  TemporaryFolder lists;  // which are no examples
+  for (const char* name : {"train/cat/1.jpg", "train_txt/1.txt", "val/cat/1.jpg"})
+    lists.write(name);
+  EXPECT_THAT(splits_in(lists)->others, ElementsAre("train_txt"));
+}
+
+TEST(SplitFolders, AClassMayHaveTheNameOfASplit) {
+  TemporaryFolder vehicles;
+  for (const char* name : {"train/1.jpg", "plane/1.jpg", "car/1.jpg"}) vehicles.write(name);
+  EXPECT_FALSE(splits_in(vehicles));
+  const ImageFolder found = open_image_folder(vehicles.path());
+  EXPECT_THAT(found.classes, ElementsAre("car", "plane", "train"));
+  EXPECT_THAT(found.notes,
+              ElementsAre("'train' is read as a class: it holds no class folders, as a "
+                          "split would"));
+  // Names of files hold the labels, and the folder may be a split.
+  EXPECT_THAT(test::message_of(ErrorKind::data,
+                               [&] {
+                                 find_splits(vehicles.path(), {.holds_examples = holds_images,
+                                                               .labels_in_names = true});
+                               }),
+              HasSubstr("holds 'train' beside 'car', 'plane'"));
+  vehicles.write("train/cat/1.jpg");
+  EXPECT_THAT(splits_error(vehicles), HasSubstr("holds 'train' beside 'car', 'plane'"));
+  for (const auto& names : std::vector<std::vector<const char*>>{
+           {"test tube/1.jpg", "training shoes/1.jpg"},
+           {"trainer/a/1.jpg", "trainer/b/1.jpg", "valve/a/1.jpg", "valve/b/1.jpg"},
+           {"part 1/1.jpg", "part 2/1.jpg"},
+           {"part1/2019/1.jpg", "part1/2020/1.jpg", "part2/2019/1.jpg", "part2/2020/1.jpg"},
+           {"0/left/1.jpg", "0/right/1.jpg", "1/left/1.jpg", "1/right/1.jpg"},
+           {"cat/2019/1.jpg", "cat/2020/1.jpg", "dog/2019/1.jpg", "dog/2020/1.jpg"},
+           {"cat/left/1.jpg", "cat/right/1.jpg", "dog/left/1.jpg", "dog/right/1.jpg"}}) {
+    TemporaryFolder classes;
+    for (const char* name : names) classes.write(name);
+    EXPECT_FALSE(splits_in(classes)) << names[0];
+    EXPECT_EQ(opening_error(classes), "no error") << names[0];
+  }
+}
+
+TEST(SplitFolders, LikelyPartsAreRefusedWithBothReadings) {
+  const std::pair<std::vector<const char*>, const char*> layouts[] = {
+      {{"fold1/cat/1.jpg", "fold1/dog/1.jpg", "fold2/cat/1.jpg"}, "'fold1', 'fold2'"},
+      {{"Fold_1/1.jpg", "Fold_2/1.jpg", "other/1.jpg"}, "'Fold_1', 'Fold_2'"},
+      {{"trainA/1.jpg", "trainB/1.jpg", "testA/1.jpg", "testB/1.jpg"}, "'trainA', 'testA'"},
+      {{"train_cats/1.jpg", "train_dogs/1.jpg", "val_dogs/1.jpg"}, "'train_dogs', 'val_dogs'"},
+      {{"part1/a/1.jpg", "part1/b/1.jpg", "part2/a/1.jpg", "part2/b/1.jpg"}, "'part1', 'part2'"},
+      {{"2019/a/1.jpg", "2019/b/1.jpg", "2020/a/1.jpg", "2020/b/1.jpg"}, "'2019', '2020'"},
+      {{"kaggle_train/a/1.jpg", "kaggle_train/b/1.jpg", "own/a/1.jpg", "own/b/1.jpg"},
+       "'kaggle_train', 'own'"}};
+  for (const auto& [names, parts] : layouts) {
+    TemporaryFolder folder;
+    for (const char* name : names) folder.write(name);
+    EXPECT_FALSE(splits_in(folder)) << parts;
+    EXPECT_THAT(opening_error(folder),
+                AllOf(HasSubstr(fmt::format(" holds {}. Either", parts)), HasSubstr("data.val="),
+                      HasSubstr("Or they are classes: set data.label_pattern")));
+    EXPECT_EQ(
+        test::message_of(ErrorKind::data, [&] { open_image_folder(folder.path(), {.rules = 1}); }),
+        "no error");
+  }
+  TemporaryFolder folds;
+  for (const char* name : {"fold1/cat/1.jpg", "fold1/dog/1.jpg", "fold2/cat/1.jpg"})
+    folds.write(name);
+  EXPECT_THAT(opening_error(folds), AllOf(HasSubstr("'*/{label}/*'"), HasSubstr("'{label}/*/*'")));
+  // As either reading wants it.
+  EXPECT_THAT(open_image_folder(folds.path(), {.label_pattern = "*/{label}/*"}).classes,
+              ElementsAre("cat", "dog"));
+  EXPECT_THAT(open_image_folder(folds.path(), {.label_pattern = "{label}/*/*"}).classes,
+              ElementsAre("fold1", "fold2"));
+  EXPECT_EQ(open_image_folder(folds.path(), {.classes = {"fold1", "fold2"}}).size(), 3);
 }
 
 TEST(SplitFolders, WithinClassesAreRefusedWithBothReadings) {
@@ -118,6 +203,12 @@ TEST(SplitFolders, WithinClassesAreRefusedWithBothReadings) {
   TemporaryFolder alone;  // one reading
   for (const char* name : {"cat/train/1.jpg", "dog/train/1.jpg"}) alone.write(name);
   EXPECT_EQ(open_image_folder(alone.path()).size(), 2);
+  TemporaryFolder apart;  // one in each class
+  for (const char* name : {"ant/train/1.jpg", "bee/test/1.jpg"}) apart.write(name);
+  EXPECT_THAT(opening_error(apart),
+              AllOf(HasSubstr("/ant holds 'train' and "), HasSubstr("/bee 'test'"),
+                    HasSubstr("'{label}/train/*'"), HasSubstr("'{label}/*/*'")));
+  EXPECT_EQ(open_image_folder(apart.path(), {.label_pattern = "{label}/*/*"}).size(), 2);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST(ImageFolder, KeepsOddNames) {
   for (int64_t i = 0; i < found.size(); ++i) EXPECT_TRUE(std::filesystem::exists(found.file(i)));
 }
 
-// A path is a file: whoever fills a rare class with links wants them. Folders are visited once.
+// A path is a file: whoever fills a rare class with links wants them. Loops end.
 TEST(ImageFolder, LinksAreFilesOfTheirOwn) {
   TemporaryFolder folder;
   folder.write("cat/1.jpg");
@@ -136,12 +136,43 @@ TEST(ImageFolder, LinksAreFilesOfTheirOwn) {
   std::filesystem::create_hard_link(folder / "dog/1.jpg", folder / "dog/2.jpg");
   ASSERT_EQ(::mkfifo((folder / "cat/3.jpg").c_str(), 0600), 0);
   const ImageFolder found = open_image_folder(folder.path());
-  EXPECT_EQ(paths(found), (Names{"cat/0.jpg", "cat/1.jpg", "dog/1.jpg", "dog/2.jpg"}));
+  EXPECT_EQ(paths(found), (Names{"cat/0.jpg", "cat/1.jpg", "cat/a_link_to_dogs/1.jpg",
+                                 "cat/a_link_to_dogs/2.jpg", "dog/1.jpg", "dog/2.jpg"}));
   EXPECT_EQ(found.use(),
-            "4 of 8 files used (1 is a link): 2 link to a folder listed already, 1 broken link, 1 "
+            "6 of 9 files used (3 are links): 1 broken link, 1 link to a folder that it lies in, 1 "
             "neither file nor folder");
   // As runs before data.rules list them.
   EXPECT_EQ(paths(open_image_folder(folder.path(), {.rules = 1})), (Names{"cat/1.jpg", "dog/1.jpg"}));
+}
+
+TEST(ImageFolder, LinksToOneFolderAreFoldersOfTheirOwn) {
+  TemporaryFolder folder;
+  folder.write("store/1.jpg");
+  folder.write("root/real/1.jpg");
+  std::filesystem::create_directory_symlink("../store", folder / "root/cat");
+  std::filesystem::create_directory_symlink("../store", folder / "root/kitty");
+  std::filesystem::create_directory_symlink("../../store", folder / "root/real/more");
+  EXPECT_EQ(paths(open_image_folder(folder / "root")),
+            (Names{"cat/1.jpg", "kitty/1.jpg", "real/1.jpg", "real/more/1.jpg"}));
+  EXPECT_EQ(open_image_folder(folder / "root", {.rules = 1}).classes, (Names{"cat", "real"}));
+}
+
+// Many folders with links to each other have a number of paths that no walk comes to the end of.
+TEST(ImageFolder, LoopsOfLinksEnd) {
+  TemporaryFolder folder;
+  constexpr int count = 12;
+  for (int i = 0; i < count; ++i) folder.write(fmt::format("root/{}/1.jpg", i));
+  for (int i = 0; i < count; ++i) {
+    for (const std::string& target :
+         {std::string(), fmt::format("{}", (i + 1) % count), fmt::format("{}", (i + 5) % count)}) {
+      std::filesystem::create_directory_symlink("../" + target,
+                                                folder / fmt::format("root/{}/to_{}", i, target));
+    }
+  }
+  const ImageFolder found = open_image_folder(folder / "root");
+  EXPECT_EQ(found.classes.size(), static_cast<size_t>(count));
+  EXPECT_GE(found.size(), count + 2 * count);  // each file, and each by two links
+  EXPECT_LE(found.size(), count + 2 * count * count);
 }
 
 TEST(ImageFolder, WhatSystemsLeaveBehindIsNoClass) {
@@ -312,10 +343,13 @@ TEST(ImageFolder, SplitsEachClassAlike) {
   EXPECT_EQ(split_stratified(all, 0.999, 7).train.counts(), (std::vector<int64_t>{1, 1}));
   EXPECT_THROW(split_stratified(all, 0, 7), Error);
   EXPECT_THROW(split_stratified(all, 1, 7), Error);
-  all.files.resize(91);
+  all.files.resize(91);  // the one example of a class trains
+  EXPECT_EQ(split_stratified(all, 0.2, 7).train.counts(), (std::vector<int64_t>{72, 1}));
+  EXPECT_EQ(split_stratified(all, 0.2, 7).val.counts(), (std::vector<int64_t>{18, 0}));
+  all.files.erase(all.files.begin(), all.files.begin() + 89);
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { split_stratified(all, 0.2, 7); }),
-              HasSubstr("class 'b' has 1 example, at least 2 are needed to split it into train and "
-                        "val. Add examples, remove the class, or name data.val"));
+              HasSubstr("no class has the 2 examples that are needed to split it into train and "
+                        "val. Add examples, or name data.val"));
 }
 
 // Copies train together or validate together, whatever their names and labels are; folders without

@@ -56,6 +56,57 @@ TEST_F(LabelCsv, OfOtherSystems) {
   EXPECT_THAT(opened(backslashes).notes, ElementsAre(HasSubstr("1 paths"))) << "bytes first";
 }
 
+TEST_F(LabelCsv, AFileUnderTwoSpellingsIsListedOnce) {
+  std::filesystem::create_directory(folder_ / "x");
+  const std::string whole = (folder_ / "a/1.jpg").string();
+  for (const std::string& path : {std::string("a/./1.jpg"), std::string("a//1.jpg"),
+                                  std::string("x/../a/1.jpg"), std::string("./a/1.jpg"), whole}) {
+    const std::string rows = "path,label\na/1.jpg,x\nb/2.jpg,y\n" + path;
+    for (const std::string label : {"x", "y"}) {
+      EXPECT_THAT(message_of(ErrorKind::data, [&] { opened(rows + "," + label + "\n"); }),
+                  testing::AllOf(
+                      HasSubstr("l.csv:4: '" + path + "' is listed in line 2 already as 'a/1.jpg'"),
+                      HasSubstr(label == "x" ? "'. Keep one" : ", with the label 'x'. Keep one")));
+    }
+  }
+  // A run of before may have such a list.
+  const auto csv = folder_.write("l.csv", "path,label\na/1.jpg,x\nb/2.jpg,y\na/./1.jpg,y\n");
+  EXPECT_EQ(open_image_folder(folder_.path(), {.csv = csv, .rules = 1}).size(), 3);
+}
+
+TEST_F(LabelCsv, APathWithNulIsRefused) {
+  using namespace std::string_literals;
+  EXPECT_THAT(
+      message_of(ErrorKind::data, [&] { opened("path,label\nb/2.jpg,y\na/1.jpg\0.png,x\n"s); }),
+      testing::AllOf(HasSubstr("l.csv:3: "), HasSubstr("'a/1.jpg\\x00.png'"), HasSubstr("NUL byte"),
+                     HasSubstr("without it")));
+  const auto split = folder_.write("s.csv", "path,label,split,bytes\na/1.jpg\0x,y,train,1\n"s);
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { read_split(split); }),
+              HasSubstr("s.csv:2: "));
+}
+
+TEST_F(LabelCsv, NamesOfColumnsInAnotherCase) {
+  const ImageFolder found = opened("Path,LABEL\na/1.jpg,x\nb/2.jpg,y\n");
+  EXPECT_EQ(found.size(), 2);
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("column 1 ('Path') is read as path"),
+                                       HasSubstr("column 2 ('LABEL') is read as label")));
+  for (const char* header : {"path,label,label", "path,Label,LABEL"}) {
+    EXPECT_THAT(message_of(ErrorKind::data,
+                           [&] { opened(header + std::string("\na/1.jpg,x,y\nb/2.jpg,y,x\n")); }),
+                HasSubstr("l.csv:1: columns 2 and 3 are called 'label'"));
+  }
+}
+
+TEST_F(LabelCsv, FilesThatAreNotListedAreCounted) {
+  EXPECT_EQ(opened("path,label\na/1.jpg,x\nb/2.jpg,y\n").use(), "");
+  for (const char* name : {"b/3.jpg", "c/4.jpg", ".hidden"}) folder_.write(name);
+  EXPECT_EQ(opened("path,label\n./a/1.jpg,x\nb/2.jpg,y\n").use(),
+            "2 of 5 files used: 2 not listed in l.csv, 1 hidden");
+  const std::string whole = (folder_ / "a/1.jpg").string();
+  EXPECT_EQ(opened("path,label\n" + whole + ",x\nb/2.jpg,y\nb/3.jpg,y\nc/4.jpg,x\n").use(),
+            "4 of 5 files used: 1 hidden");
+}
+
 TEST_F(LabelCsv, PathsInAnotherNormalForm) {
   folder_.write("fu\u0308r/u\u0308.jpg");
   const ImageFolder found = opened("path,label\nf\u00fcr/\u00fc.jpg,x\nb/2.jpg,y\n");

@@ -70,6 +70,12 @@ TEST_F(LabelledFiles, OfSingleFilesByTheirFolderOnce) {
   const std::string dog = write("val/dog/1.jpg"), cat = write("val/cat/2.jpg");
   EXPECT_THAT(labelled({dog, cat, dog}), ElementsAre("val/dog/1.jpg=2", "val/cat/2.jpg=1"));
   EXPECT_THAT(labelled({dog, at("val")}), ElementsAre("val/dog/1.jpg=2", "val/cat/2.jpg=1"));
+  EXPECT_THAT(label_files(Names{dog, at("val")}, {.classes = classes}).notes,
+              ElementsAre("1 images are given more than once; each counts once"));
+  const std::string both = write("val/cat/dog/3.jpg");  // by its folders, and by its own
+  EXPECT_THAT(error_of({at("val"), both}),
+              HasSubstr("3.jpg' is given twice, of the classes 'cat' and 'dog'"));
+  std::filesystem::remove_all(at("val/cat/dog"));
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(at("val/cat"));
   const ImageFolder here = label_files(Names{"2.jpg", "."}, {.classes = classes});

@@ -62,5 +62,37 @@ TEST(Csv, FormulasAreWrittenAsTextAndReadBack) {
   EXPECT_EQ(csv_field("=\"a\""), "\"'=\"\"a\"\"\"");
 }
 
+TEST(Csv, NumbersAreWrittenAsNumbers) {
+  for (const std::string number : {"-1", "+1", "-.5e3", "+2.5e-3"}) {
+    EXPECT_EQ(csv_field(number), number);
+    EXPECT_EQ(csv_text(number), number);
+    EXPECT_EQ(csv_text("'" + number), number) << "as older versions wrote it";
+    EXPECT_EQ(csv_text(csv_field("'" + number)), "'" + number);
+  }
+  for (const std::string text : {"-", "-1-1", "+-1", "-inf", "=1", "-0x10"}) {
+    EXPECT_EQ(csv_field(text), "'" + text);
+  }
+}
+
+TEST(Csv, NamesOfColumns) {
+  const CsvRow header{.line = 1, .fields = {"Path", "label", "LABEL", "id", "id"}};
+  EXPECT_EQ(named_column(header, "path", "x.csv"), 0u);
+  EXPECT_EQ(named_column(header, "label", "x.csv"), 1u);
+  EXPECT_EQ(named_column(header, "text", "x.csv"), std::nullopt);
+  const auto refused = [&](const char* name) {
+    return test::message_of(ErrorKind::data, [&] { named_column(header, name, "x.csv"); });
+  };
+  EXPECT_EQ(refused("id"), "x.csv:1: columns 4 and 5 are called 'id'. Rename all but one.");
+  EXPECT_THAT(refused("Label"),
+              testing::HasSubstr("columns 2 and 3 are called 'Label' in another"));
+}
+
+TEST(Csv, AStrayCarriageReturnIsNoLineEnd) {
+  EXPECT_THAT(error_of("a,b\r\nc,d\re,f\r\n"), testing::StartsWith("x.csv:2: a CR (carriage"));
+  EXPECT_THAT(error_of("a,b\r\nc,d\re\r\n"), testing::StartsWith("x.csv:2: a CR (carriage"));
+  EXPECT_THAT(error_of("a,b\nc,\"d\"\re,f\n"), testing::StartsWith("x.csv:2: a CR (carriage"));
+  EXPECT_EQ(error_of("a,b\r\nc,\"d\r\"\r\n"), "no error");
+}
+
 }  // namespace
 }  // namespace whisker

@@ -161,6 +161,17 @@ TEST(LabelledText, OnlyTxtFilesAreTexts) {
   splits.write("test.txt", "b\n");
   EXPECT_THAT(message_of(ErrorKind::data, [&] { read_labelled_text(splits.path(), {}); }),
               HasSubstr("'test.txt' in"));
+  const std::pair<const char*, const char*> pairs[] = {
+      {"traindata", "tst"}, {"fold1", "fold2"}, {"train_neg", "test_neg"}};
+  for (const auto& [one, other] : pairs) {
+    const TemporaryFolder files;
+    files.write(std::string(one) + ".txt", "a\n");
+    files.write(std::string(other) + ".txt", "b\n");
+    EXPECT_THAT(message_of(ErrorKind::data, [&] { read_labelled_text(files.path(), {}); }),
+                HasSubstr("has the name of a"))
+        << one;
+    EXPECT_EQ(read_labelled_text(files.path(), {.classes = {one, other}}).examples.size(), 2U);
+  }
 }
 
 TEST(LabelledText, FoldersWithoutTextsSayWhatIsExpected) {
@@ -172,7 +183,11 @@ TEST(LabelledText, FoldersWithoutTextsSayWhatIsExpected) {
   };
   folder.write("all/train/pos/1.txt");
   folder.write("all/test/pos/1.txt");
-  EXPECT_THAT(refused(folder / "all", {}), HasSubstr("Name one of the splits instead"));
+  EXPECT_THAT(
+      refused(folder / "all", {}),
+      testing::AllOf(HasSubstr("Name one of the splits instead"), HasSubstr("or rename them")));
+  for (const char* name : {"folds/fold1/pos/1.txt", "folds/fold2/pos/1.txt"}) folder.write(name);
+  EXPECT_THAT(refused(folder / "folds", {}), HasSubstr("Or they are classes: rename them"));
   folder.write("some/pos/1.txt");
   folder.write("some/neg/1.txt");
   std::filesystem::create_directories(folder / "some/none");

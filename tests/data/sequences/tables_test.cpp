@@ -117,6 +117,26 @@ TEST(TextTables, EncodingsAndLineEnds) {
   EXPECT_EQ(pair, "😀");
 }
 
+TEST(TextTables, LinesThatEndInTwoWaysAreRefused) {
+  const TemporaryFolder folder;
+  const std::string rows = "pos,good\r\nneg,bad\r\npos,fine\r\nneg,poor\r\n";
+  const auto reason = [&](const std::string& content, const std::string& name = "t.csv") {
+    return message_of(ErrorKind::data, [&] { text_of(folder, content, {}, name); });
+  };
+  for (const char* mixed : {"pos,one\rneg,two\r\n", "pos,a CR \r within\r\n"}) {
+    EXPECT_THAT(reason(rows + mixed),
+                AllOf(HasSubstr("t.csv:5"), HasSubstr("a CR (carriage return) stands")));
+  }
+  EXPECT_THAT(reason("pos,one\rneg,two\r\n" + rows),
+              AllOf(HasSubstr("t.csv:1"), HasSubstr("a CR (carriage return) stands")));
+  EXPECT_THAT(reason("pos,\"one\"\rneg,two\r\n" + rows), HasSubstr("carriage return"));
+  EXPECT_THAT(reason("pos\tgood\nneg\tb\rad\npos\ta\nneg\tb\n", "t.tsv"),
+              AllOf(HasSubstr("t.tsv:2"), HasSubstr("carriage return")));
+  EXPECT_EQ(text_of(folder, rows + "pos,\"a \r quoted one\"\r\n").examples.size(), 5u);
+  // A text of an older run keeps its CR.
+  EXPECT_EQ(text_of(folder, rows + "pos,one\rtwo\r\n", {.rules = 1}).examples[4].text, "one\rtwo");
+}
+
 TEST(TextTables, SemicolonsAndTabsInACsvAreTold) {
   const TemporaryFolder folder;
   const LabelledText text = text_of(folder, "label;text\npos;\"a; b, c\"\nneg;d\n", by_name);
@@ -187,6 +207,7 @@ TEST(RowTables, NamesMayBeNumbers) {
   const std::string below = "1,0.5,0.25\n2,1.5,1\n";
   for (const char* header : {"label,0,1\n", "kind,0,1\n", "label,a,b\n"}) {
     EXPECT_THAT(rows(header + below).labels, ElementsAre("1", "2")) << header;
+    EXPECT_THAT(rows(header + below).notes, ElementsAre(HasSubstr("data.header=false"))) << header;
   }
   EXPECT_THAT(rows("label,0,1\n" + below).notes, ElementsAre(HasSubstr("data.header=false")));
   EXPECT_THAT(rows("label,0,1\n" + below, Header::absent).labels, ElementsAre("label", "1", "2"));
@@ -194,12 +215,18 @@ TEST(RowTables, NamesMayBeNumbers) {
   EXPECT_THAT(rows("up,0,1\ndown,1,2\n").labels, ElementsAre("up", "down"));
 }
 
-TEST(RowTables, TrailingNaNIsPadding) {
+TEST(RowTables, TrailingNaNAndEmptyFieldsArePadding) {
   const TemporaryFolder folder;
   const LabelledRows rows = read_labelled_rows(
       folder.write("r.tsv", "1\t0.5\tNaN\tnan\n2\t1\t2\t3\n1\t4\tNaN\t \n"), {.max_bad = 0});
   EXPECT_THAT(rows.values, ElementsAre(ElementsAre(0.5), ElementsAre(1, 2, 3), ElementsAre(4)));
-  EXPECT_THAT(rows.notes, ElementsAre(HasSubstr("NaN at the end of 2 of 3 rows is padding")));
+  EXPECT_THAT(rows.notes,
+              ElementsAre(HasSubstr("empty fields or NaN at the end of 2 of 3 rows are padding")));
+  const auto empty = folder.write("e.csv", "1,0.5,,\n2,1,2,3\n1,4,5,\n2,1,2,3\n");
+  EXPECT_THAT(read_labelled_rows(empty, {.max_bad = 0}).notes,
+              ElementsAre(HasSubstr("at the end of 2 of 4 rows are padding")));
+  const auto behind = folder.write("b.csv", "0.5,0.25,1\n1,2,2\n");
+  EXPECT_THAT(read_labelled_rows(behind, {.label_column = "3", .max_bad = 0}).notes, IsEmpty());
   const auto inside = folder.write("i.tsv", "1\tNaN\t2\n2\t1\t2\n");
   EXPECT_THAT(message_of(ErrorKind::data, [&] { read_labelled_rows(inside, {.max_bad = 0}); }),
               HasSubstr("expected a number in column 2, got 'NaN'"));
@@ -301,9 +328,14 @@ TEST_F(LabelColumn, IsToldByFormAndName) {
   EXPECT_EQ(found("4,5,6\n6,7,8\n", input).first, "none");
   input.label_column = "kind";
   EXPECT_EQ(found("a,b\n6,7\n", input).first, "none");
-  EXPECT_THAT(refused("a,Kind\n6,7\n", input), HasSubstr("Did you mean 'Kind'"));
+  EXPECT_THAT(refused("a,kinds\n6,7\n", input), HasSubstr("Did you mean 'kinds'"));
+  EXPECT_THAT(refused("a,label\n6,7\n", input),
+              AllOf(HasSubstr("has no 'kind'"), HasSubstr("calls column 2 'label'"),
+                    HasSubstr("--label-column 2 or --label-column none")));
   RowFile named = read_rows(folder_.write("n.csv", "a,kind\n6,up\n"));
   EXPECT_EQ(find_label_column(named, input, classes_), "kind");
+  RowFile capital = read_rows(folder_.write("n.csv", "a,Kind\n6,up\n"));
+  EXPECT_EQ(find_label_column(capital, input, classes_), "kind");
 }
 
 TEST_F(LabelColumn, OfOlderWeightsIsToldByLengthAsBefore) {

@@ -215,8 +215,7 @@ TEST(DataGenerate, DrawsTheSameImagesForTheSameSeed) {
                             .seed = seed,
                             .workers = workers});
   };
-  const GenerateResult result = generate("a", 3, 1);
-  EXPECT_EQ(result.files, 14);
+  EXPECT_GT(generate("a", 3, 1), 14'000u);
   generate("b", 3, 4);
   generate("c", 4, 2);
   EXPECT_EQ(content_of(folder / "a"), content_of(folder / "b"));
@@ -224,8 +223,8 @@ TEST(DataGenerate, DrawsTheSameImagesForTheSameSeed) {
   EXPECT_THAT(content_of(folder / "a")["README.txt"], HasSubstr("no photographs"));
   EXPECT_THAT(content_of(folder / "a")["val/dog/dog.5.jpg"], HasSubstr("dog face drawn by"));
 
-  const ImageFolder train = open_image_folder(result.train);
-  const ImageFolder val = open_image_folder(result.val);
+  const ImageFolder train = open_image_folder(folder / "a/train");
+  const ImageFolder val = open_image_folder(folder / "a/val");
   EXPECT_EQ(train.classes, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(train.counts(), (std::vector<int64_t>{5, 5}));
   EXPECT_EQ(val.counts(), (std::vector<int64_t>{2, 2}));
@@ -244,7 +243,7 @@ TEST(DataGenerate, DrawsTheSameWavesForTheSameSeed) {
     return generate_waves(
         {.folder = folder / name, .train_per_class = 5, .val_per_class = 2, .seed = seed});
   };
-  EXPECT_GT(generate("a", 3), 10'000);
+  EXPECT_GT(generate("a", 3), 10'000u);
   generate("b", 3);
   generate("c", 4);
   EXPECT_EQ(content_of(folder / "a"), content_of(folder / "b"));
@@ -254,7 +253,6 @@ TEST(DataGenerate, DrawsTheSameWavesForTheSameSeed) {
   EXPECT_EQ(std::ranges::count(rows.labels, "left"), 5);
   EXPECT_EQ(std::ranges::count(rows.labels, "right"), 5);
   EXPECT_THROW(generate("a", 5), Error) << "there are files";
-  EXPECT_THROW(generate_waves({.folder = folder / "d", .train_per_class = 0}), Error);
 }
 
 TEST(NewFile, EveryFailingCallIsADiskErrorAndLeavesNothing) {
@@ -280,8 +278,6 @@ TEST(DataGenerate, TouchesNothingThatIsThere) {
   TemporaryFolder folder;
   folder.write("mine/photo.jpg");
   EXPECT_THROW(generate_images({.folder = folder / "mine"}), Error);
-  EXPECT_THROW(generate_images({.folder = folder / "new", .train_per_class = 0}), Error);
-  EXPECT_THROW(generate_images({.folder = folder / "new", .min_side = 300}), Error);
   EXPECT_EQ(content_of(folder.path()).size(), 1u);
 }
 

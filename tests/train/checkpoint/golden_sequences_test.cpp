@@ -6,6 +6,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/next_inputs.h"
 #include "tests/support/tiny_training.h"
+#include "train/data/run_data.h"
 #include "train/data/run_split.h"
 #include "train/inference/sequence_classifier.h"
 
@@ -68,6 +69,29 @@ TEST(GoldenSequences, RunsGoOnAsThen) {
   EXPECT_THAT(message_of(ErrorKind::checkpoint,
                          [] { resumed("text", "data.tsv", {"data.text.rules=unicode"}); }),
               testing::HasSubstr("changed since this run stopped"));
+}
+
+// What is a header now was an example then, of a class of its own: such runs named data.val.
+TEST(GoldenSequences, NumbersAsNamesOfColumnsAreReadAsThen) {
+  const TemporaryFolder folder;
+  const std::string rows = read_file(golden("rows") / "rows.csv", 1 << 20, ErrorKind::data);
+  const std::string data = folder.write("rows.csv", "label,0,1,2,3,4,5,6,7\n" + rows).string();
+  Config config = read_run_config((golden("rows") / "config.yaml").string(),
+                                  {"data.train=" + data, "data.val=" + data, "data.val_split=0"});
+  EXPECT_THAT(open_sequences(config).signature.classes, testing::ElementsAre("1", "2", "label"));
+  config.data.rules = newest_data_rules;
+  EXPECT_THAT(open_sequences(config).signature.classes, testing::ElementsAre("1", "2"));
+}
+
+TEST(GoldenSequences, RunsWithoutNamesOfColumnsHaveTheSameInput) {
+  RowsInput rows{.most_steps = 2, .scaling = {Scaling{}}, .names = {"a", "b"}, .class_like = 0.5};
+  const Signature named{.input = rows, .classes = {"1", "2"}};
+  rows.names.clear();
+  EXPECT_TRUE(named.has_input(rows.json()));
+  rows.class_like.reset();
+  EXPECT_TRUE(named.has_input(rows.json()));
+  rows.names = {"b", "a"};
+  EXPECT_FALSE(named.has_input(rows.json()));
 }
 
 TEST(GoldenSequences, SplitsAreThoseOfThen) {

@@ -114,9 +114,10 @@ TEST(CheckpointResume, LongerRunGoesOnAndSaysThatTheScheduleMoved) {
   }
   config.train.epochs = 4;
   TestRun longer(config, folder);
-  ASSERT_EQ(longer.recorder.messages.size(), 1U);
+  ASSERT_EQ(longer.recorder.messages.size(), 2U);
+  EXPECT_EQ(longer.recorder.messages[0], "continues at epoch 3, step 11");
   EXPECT_EQ(
-      longer.recorder.messages[0],
+      longer.recorder.messages[1],
       "train.epochs was 2 and is 4 now: the learning rate was 0.000245 in the last step; now "
       "it begins at 0.005, is at most 0.005 and ends at 6.16e-05. To start the schedule again "
       "over the 2 epochs that remain, give schedule.restart=2: it begins at 0.01, is at most "
@@ -150,16 +151,16 @@ TEST(CheckpointResume, ScheduleStartsAgain) {
       again.recorder.each_step = [&](const StepEvent& event) { again.stop = event.step == 17; };
       again.train();
       EXPECT_EQ(again.recorder.steps[0].learning_rate, first_rate) << kind;
-      ASSERT_EQ(again.recorder.messages.size(), kind == std::string("plateau") ? 0 : 1);
-      if (!again.recorder.messages.empty()) {
-        EXPECT_THAT(again.recorder.messages[0],
+      ASSERT_EQ(again.recorder.messages.size(), kind == std::string("plateau") ? 1 : 2);
+      if (again.recorder.messages.size() > 1) {
+        EXPECT_THAT(again.recorder.messages[1],
                     HasSubstr("train.epochs was 2 and is 5 now, schedule.restart was 0 and is 2 "
                               "now: the learning rate was "));
-        EXPECT_THAT(again.recorder.messages[0], testing::Not(HasSubstr("To start")));
+        EXPECT_THAT(again.recorder.messages[1], testing::Not(HasSubstr("To start")));
       }
     }
     TestRun rest(config, folder);
-    EXPECT_TRUE(rest.recorder.messages.empty());
+    EXPECT_THAT(rest.recorder.messages, testing::ElementsAre("continues at epoch 4, step 18"));
     rest.train();
     EXPECT_TRUE(outcome_of(rest) == expected) << kind;
   }
@@ -293,7 +294,7 @@ TEST(CheckpointResume, ChangedDataAndSettingsAreRefused) {
   fmt::print("edits refused: {}\n", edits.size());
 }
 
-/// Who decodes after a resume of a run that had found `share`; below 0: had found nothing.
+/// Who decodes after a resume of a run that had chosen `share`; below 0: had chosen nothing.
 double jpeg_share_resumed(const Config& config, double share) {
   fs::path folder;
   {
@@ -308,11 +309,11 @@ double jpeg_share_resumed(const Config& config, double share) {
   return TestRun(config, folder).experiment.train->jpeg_share();
 }
 
-// What data.gpu_decode: auto found stays the run's. Where nobody searched, as on a CPU, a resume
+// What data.gpu_decode: auto chose stays the run's. Where nobody chose, as on a CPU, a resume
 // elsewhere still may; and a percentage is the configuration's.
 TEST(CheckpointResume, KeepsWhoDecodes) {
   const StripeFolder data;
-  EXPECT_EQ(jpeg_share_resumed(data.config({"name=found"}), 0.75), 0.75);
+  EXPECT_EQ(jpeg_share_resumed(data.config({"name=chosen"}), 0.75), 0.75);
   EXPECT_EQ(jpeg_share_resumed(data.config({"name=nothing"}), -1), -1);
   EXPECT_EQ(jpeg_share_resumed(data.config({"name=told", "data.gpu_decode=30"}), 0.75), -1);
   const TestRun fresh(data.config({"name=fresh"}));

@@ -97,6 +97,13 @@ TEST(ValidationOverlap, AValidationSetMayLackAClass) {
                            "silent: 'c1'")));
   fs::create_directory(data / "val" / "c1");
   EXPECT_THAT(notes(), testing::Contains(HasSubstr("data.val has no images of 1 of the 3")));
+  const StripeFolder single(2, 8, 1);
+  write_stripes(single / "train" / "extra", 1, 1, 500);
+  fs::rename(single / "train" / "extra" / "c0", single / "train" / "c2");
+  fs::remove(single / "train" / "extra");
+  EXPECT_THAT(Experiment(single.config({"data.val=", "data.val_split=0.25"})).notes,
+              testing::Contains(HasSubstr("data.val_split has no images of 1 of the 3 classes, on "
+                                          "which validation is silent: 'c2'")));
   TestRun run(data.config({"train.epochs=1"}));
   const TrainResult result = run.train();
   EXPECT_EQ(result.validation->count(), 6);

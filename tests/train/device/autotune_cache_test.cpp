@@ -7,13 +7,16 @@
 #include "core/io/file.h"
 #include "core/nvidia/cuda_library.h"
 #include "core/ops/ops.h"
+#include "tests/support/error_of.h"
 #include "tests/support/overrides.h"
 #include "tests/support/tiny_training.h"
+#include "train/loop/repeat.h"
 
 #include <cstdlib>
 #include <fstream>
 #include <regex>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace whisker::test {
@@ -89,6 +92,38 @@ TEST_F(TrainingAlgorithms, ResumeFollowsItsCheckpointNotThePoisonedCache) {
 
   backend_of(cpu_device).import_algorithms(other_algorithms(table));
   EXPECT_NE(hash_of_run(), expected) << "control: the other algorithms give the same bits";
+}
+
+TEST_F(TrainingAlgorithms, RepeatFollowsTheRunNotThePoisonedCache) {
+  TestRun run(config());
+  run.train();
+  const std::string table = choices();
+  if (table.empty()) GTEST_SKIP() << "this build or processor has one algorithm only";
+  const TrainState recorded = load_last(run.folder.last()).state;
+
+  forget_choices();
+  write_cache(other_algorithms(table));
+  TestRun repeated(config());
+  check_repeatable(run.folder.path(), recorded, repeated.experiment);
+  repeated.trainer.repeat(recorded);
+  EXPECT_EQ(choices(), table);
+  EXPECT_EQ(repeated.train().reason, StopReason::finished);
+  EXPECT_TRUE(same_weights(run.folder.path(), repeated.folder.path()));
+
+  forget_choices();
+  load_algorithms(cpu_device);
+  TestRun control(config());
+  control.train();
+  EXPECT_FALSE(same_weights(run.folder.path(), control.folder.path()));
+
+  TrainState elsewhere = recorded;
+  for (BackendProperty& one : elsewhere.environment) {
+    if (one.name == "threads") one.value = "77";
+  }
+  EXPECT_THAT(
+      message_of(ErrorKind::checkpoint,
+                 [&] { check_repeatable(run.folder.path(), elsewhere, control.experiment); }),
+      testing::HasSubstr("threads: 77 then, "));
 }
 
 TEST_F(TrainingAlgorithms, CacheServesTheNextProcess) {

@@ -209,6 +209,13 @@ TEST(Experiment, GpuDecodingIsRefusedWhereExactPixelsArePromised) {
   EXPECT_EQ(error_of(data.config({"data.gpu_decode=50"}), ErrorKind::usage), "no error");
 }
 
+TEST(Experiment, FewerCoresLeaveMoreFilesToTheGpu) {
+  EXPECT_EQ(auto_gpu_decode(1), 75);
+  EXPECT_EQ(auto_gpu_decode(4), 75);
+  EXPECT_EQ(auto_gpu_decode(8), 50);
+  EXPECT_EQ(auto_gpu_decode(9), 0);
+}
+
 TEST(Experiment, PlateauWaitsForTheMetricThatIsBest) {
   const StripeFolder data;
   for (const bool by_accuracy : {true, false}) {

@@ -48,11 +48,12 @@ TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
   const Objective objective(network.model(), {}, std::vector<int64_t>{1, 1}, cpu_device);
   EXPECT_GE(evaluate(network, objective, *again.source)->figure("accuracy").value, 0.95);
   overflow(network);
-  EXPECT_EQ(message_of(ErrorKind::checkpoint,
-                       [&] { classify_texts(network, inputs_of({"cbcab"}), 1, [](const auto&) {}); }),
-            run.folder.best().string() +
-                ": expected outputs that are numbers, got NaN or Inf for 'cbcab'. Its weights are "
-                "too large or damaged, or its training diverged: use an earlier or another file.");
+  EXPECT_EQ(
+      message_of(ErrorKind::checkpoint,
+                 [&] { classify_texts(network, inputs_of({"cbcab"}), 1, [](const auto&) {}); }),
+      run.folder.best().string() +
+          ": expected outputs that are numbers, got NaN or Inf for 'cbcab'. Its weights are "
+          "too large or damaged, or its training diverged: use an earlier or another file.");
 }
 
 // A bias so large that exp() of the forecast overflows while the loss is finite: the run goes on,
@@ -252,8 +253,9 @@ TEST(SequenceTraining, TextsMayBeFilesInClassFolders) {
   EXPECT_THAT(run.experiment.data.signature.classes, testing::ElementsAre("neg", "pos"));
   EXPECT_EQ(run.experiment.data.train_size, 16);
   EXPECT_EQ(run.experiment.data.val_size, 4);
-  EXPECT_THAT(run.experiment.notes,
-              testing::Contains(HasSubstr("data.train: 20 of 21 files used: 1 not in a class folder")));
+  EXPECT_THAT(
+      run.experiment.notes,
+      testing::Contains(HasSubstr("data.train: 20 of 21 files used: 1 not in a class folder")));
   run.train();
   const Network trained = Network::load(run.folder.best(), cpu_device);
   const auto source = open_labelled(trained, folder / "reviews", {}, 8).source;

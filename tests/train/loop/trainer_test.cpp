@@ -4,14 +4,18 @@
 #include "tests/support/error_of.h"
 #include "tests/support/overrides.h"
 #include "tests/support/tiny_training.h"
+#include "train/loop/repeat.h"
 #include "train/metrics/evaluate.h"
 #include "train/planning/dry_run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -246,6 +250,178 @@ TEST(Trainer, TimeBudgetStopsSavedAndValidated) {
   EXPECT_TRUE(result.validation);
   EXPECT_EQ(load_last(run.folder.last()).state.step, result.steps);
   EXPECT_THAT(run.recorder.messages, testing::Contains(HasSubstr("time is up")));
+}
+
+// Once the speed is known the schedule is laid over what fits. Given the plan, the run is the same
+// whatever the clock says.
+TEST(Trainer, ATimeBudgetSizesTheScheduleAndThePlanRepeats) {
+  const StripeFolder data;
+  const Config config = data.config(
+      {"train.epochs=1000000", "train.time_budget_minutes=1", "schedule.kind=one_cycle"});
+  TestRun run(config);
+  int64_t planned_at = 0;
+  run.recorder.each_step = [&](const StepEvent& event) {
+    if (event.epochs < 1000000 && planned_at == 0) planned_at = event.step;
+    if (planned_at > 0 && event.step >= planned_at + 7) run.stop = SIGTERM;
+  };
+  const TrainResult result = run.train();
+  ASSERT_EQ(result.reason, StopReason::signal);
+  EXPECT_GE(planned_at, 26);
+  EXPECT_THAT(run.recorder.messages,
+              testing::Contains(testing::AllOf(HasSubstr("train.time_budget_minutes=1: "),
+                                               HasSubstr(" of 1000000 epochs fit, at "),
+                                               HasSubstr(" s a step; the schedule is laid over"))));
+  EXPECT_TRUE(run.recorder.steps.back().run_seconds_left);
+  const TrainState state = load_last(run.folder.last()).state;
+  ASSERT_EQ(state.schedule.planned.size(), 1U);
+  EXPECT_EQ(state.schedule.planned[0].step, planned_at - 1);
+  EXPECT_LT(state.schedule.planned[0].epochs, 1000000);
+  EXPECT_EQ(state.unrepeatable, "");
+
+  TestRun again(config);
+  again.trainer.repeat(state);
+  const TrainResult repeated = again.train();
+  EXPECT_EQ(repeated.reason, StopReason::repeated);
+  EXPECT_EQ(repeated.steps, result.steps);
+  EXPECT_EQ(hash_of(again.experiment), hash_of(run.experiment));
+  EXPECT_TRUE(same_weights(run.folder.path(), again.folder.path()));
+
+  TestRun control(config);
+  TrainState unplanned = state;
+  unplanned.schedule.planned.clear();
+  control.trainer.repeat(unplanned);
+  control.train();
+  EXPECT_FALSE(same_weights(run.folder.path(), control.folder.path()));
+}
+
+/// A run of up to three epochs, of five steps each, whose plan of step 3 was to take 12 steps.
+TrainState planned_for_12_steps() {
+  TrainState state;
+  state.step = 15;
+  state.schedule.planned = {{.step = 3, .epochs = 2.4}};
+  return state;
+}
+
+TEST(Trainer, APlannedRunEndsWithItsSchedule) {
+  const StripeFolder data;
+  TestRun run(data.config({"schedule.kind=one_cycle", "train.time_budget_minutes=1000"}));
+  run.trainer.repeat(planned_for_12_steps());
+  const TrainResult result = run.train();
+  EXPECT_EQ(result.reason, StopReason::planned);
+  EXPECT_EQ(result.steps, 12);
+  EXPECT_EQ(result.epochs, 2);
+  EXPECT_EQ(result.validation_epoch, 2);
+  EXPECT_NEAR(run.recorder.steps.back().learning_rate, 0.01 / 25 / 1e4, 1e-12);
+  EXPECT_THAT(run.recorder.messages, testing::Contains(HasSubstr("time is up in epoch 3: val ")));
+  EXPECT_EQ(load_last(run.folder.last()).state.step, 12);
+}
+
+TEST(Trainer, AResumeFollowsTheRecordedPlan) {
+  const StripeFolder data;
+  const Config config = data.config({"schedule.kind=one_cycle", "train.time_budget_minutes=1000"});
+  TestRun run(config);
+  run.trainer.repeat(planned_for_12_steps());
+  run.recorder.each_step = [&](const StepEvent& event) { run.stop = event.step == 7 ? 15 : 0; };
+  ASSERT_EQ(run.train().reason, StopReason::signal);
+  const fs::path folder = run.folder.path();
+  TestRun whole(config);
+  whole.trainer.repeat(planned_for_12_steps());
+  whole.train();
+  run.folder.close();
+  {
+    TestRun resumed(config, folder);
+    EXPECT_THAT(resumed.recorder.messages, testing::ElementsAre("continues at epoch 2, step 8"));
+    EXPECT_EQ(resumed.train().reason, StopReason::planned);
+    EXPECT_EQ(resumed.recorder.epochs.back().epochs, 3);
+    EXPECT_EQ(hash_of(resumed.experiment), hash_of(whole.experiment));
+  }
+  EXPECT_EQ(load_last(folder / "last").state.unrepeatable, "");
+  {
+    TestRun done(config, folder);
+    EXPECT_THAT(done.recorder.messages,
+                testing::ElementsAre("nothing to do: the 2.4 epochs that fit into "
+                                     "train.time_budget_minutes=1000 are done. Ask for more with "
+                                     "train.time_budget_minutes=N, or 0 for all 3"));
+    EXPECT_EQ(done.train().reason, StopReason::planned);
+    EXPECT_TRUE(done.recorder.steps.empty());
+  }
+  // More time: the schedule is laid over all epochs again, which is said.
+  Config more = config;
+  more.train.time_budget_minutes = 2000;
+  TestRun longer(more, folder);
+  EXPECT_THAT(longer.recorder.messages,
+              testing::Contains(HasSubstr("train.time_budget_minutes was 1000 and is 2000 now: the "
+                                          "learning rate was 4e-08 in the last step; now ")));
+  EXPECT_EQ(longer.train().steps, 15);
+  EXPECT_EQ(load_last(folder / "last").state.unrepeatable,
+            "its schedule changed when it was resumed at step 13");
+}
+
+// A run that a version without plans began goes on as it began: the clock only stops it.
+TEST(Trainer, AnOldRunKeepsItsSchedule) {
+  const StripeFolder data;
+  const Config config = data.config(
+      {"train.epochs=100000", "train.time_budget_minutes=0.02", "schedule.kind=one_cycle"});
+  fs::path folder;
+  {
+    TestRun run(config);
+    run.recorder.each_step = [&](const StepEvent&) { run.stop = SIGTERM; };
+    run.train();
+    folder = run.folder.path();
+  }
+  std::string state = read_file(folder / "last/state.json", 1 << 20, ErrorKind::data);
+  const std::string added = "\"time_budget\":0.02,";
+  ASSERT_NE(state.find(added), std::string::npos);
+  state.erase(state.find(added), added.size());
+  std::ofstream(folder / "last/state.json") << state;
+  TestRun old(config, folder);
+  EXPECT_EQ(old.train().reason, StopReason::time_budget);
+  EXPECT_TRUE(load_last(folder / "last").state.schedule.planned.empty());
+  EXPECT_LT(load_last(folder / "last").state.time_budget, 0);
+}
+
+// Advice is about epochs whose times are those of later ones.
+TEST(Trainer, SteadyEpochsAndTheTimeLeft) {
+  const StripeFolder data;
+  const auto steady = [](const TestRun& run) {
+    std::vector<bool> epochs;
+    for (const EpochEvent& event : run.recorder.epochs) epochs.push_back(event.steady);
+    return epochs;
+  };
+  TestRun run(data.config({"train.epochs=4"}));
+  run.train();
+  EXPECT_THAT(steady(run), testing::ElementsAre(false, true, true, true));
+  EXPECT_FALSE(run.recorder.steps[0].epoch_seconds_left) << "the first batch times algorithms";
+  const StepEvent& last = run.recorder.steps.back();
+  EXPECT_EQ(last.epochs, 4);
+  EXPECT_EQ(last.epoch_seconds_left, 0);
+  EXPECT_EQ(run.recorder.epochs[0].best_by, "accuracy");
+}
+
+TEST(Trainer, CachedFeaturesAreToldWhileTheyAreComputed) {
+  const StripeFolder data;
+  TestRun run(data.config({"train.epochs=4", "freeze=[backbone]", "unfreeze_at=2",
+                           "features=cached", "schedule.restart=2"}));
+  run.train();
+  std::vector<std::string> told;
+  for (const Preparing& one : run.recorder.prepared) {
+    told.push_back(fmt::format("{} {}/{}", one.what, one.done, one.all));
+  }
+  EXPECT_THAT(told, testing::ElementsAre("computing features 0/40", "computing features 8/40",
+                                         "computing features 16/40", "computing features 24/40",
+                                         "computing features 32/40", "computing features 40/40",
+                                         "computing features 0/10", "computing features 8/10",
+                                         "computing features 10/10"));
+  std::vector<bool> steady;
+  for (const EpochEvent& event : run.recorder.epochs) steady.push_back(event.steady);
+  EXPECT_THAT(steady, testing::ElementsAre(false, false, false, true));
+  for (const StepEvent& event : run.recorder.steps) {
+    EXPECT_FALSE(event.epoch < 2 && event.run_seconds_left) << "of layers not trained yet";
+  }
+  EXPECT_THAT(run.experiment.notes,
+              testing::Contains(HasSubstr("; trained: dense; from epoch 3 on: conv2d to dense")));
+  EXPECT_THAT(run.recorder.messages,
+              testing::Contains("epoch 3: trained from here on: conv2d to dense"));
 }
 
 TEST(Trainer, ValidatesAndSavesAsOftenAsTold) {

@@ -1,17 +1,40 @@
 #include "core/cuda/convolution/cudnn/cudnn_convolution.h"
 
-#include "core/cuda/convolution/cudnn/cudnn_conv_norm.h"
-
 namespace whisker::cuda {
 namespace {
 
-constexpr int64_t residual_id = 5;
+// Identities of the operands.
+constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4, residual_id = 5;
 constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
+cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g) {
+  return {.stride = {g.stride_h, g.stride_w},
+          .dilation = {g.dilation_h, g.dilation_w},
+          .before = {g.pad_top, g.pad_left},
+          .after = {g.pad_bottom, g.pad_right}};
+}
+
+cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype};
+}
+
+cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id,
+          .n = g.c_out,
+          .h = g.kernel_h,
+          .w = g.kernel_w,
+          .c = g.c / g.groups,
+          .dtype = g.dtype};
+}
+
+cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
+  return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
+}
+
 bool in_graph(const ConvolutionRequest& r) {
-  if (r.pooled || r.both || r.sums || r.normalised) return false;
+  if (r.pooled || r.sums || r.normalised) return false;
   if (r.pass != ConvolutionPass::forward) return !r.has_epilogue();
   if (r.residual && !r.geometry.bias) return false;  // cuDNN 9.19 has no engine
   const Activation kind = r.geometry.activation.kind;
@@ -54,34 +77,9 @@ void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
 
 }  // namespace
 
-cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g) {
-  return {.stride = {g.stride_h, g.stride_w},
-          .dilation = {g.dilation_h, g.dilation_w},
-          .before = {g.pad_top, g.pad_left},
-          .after = {g.pad_bottom, g.pad_right}};
-}
-
-cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype};
-}
-
-cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id,
-          .n = g.c_out,
-          .h = g.kernel_h,
-          .w = g.kernel_w,
-          .c = g.c / g.groups,
-          .dtype = g.dtype};
-}
-
-cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
-}
-
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
-  if (request.sums || request.normalised) return conv_norm_graph(target, request);
   if (!in_graph(request)) return nullptr;
   auto graph = std::make_shared<cudnn::OperationGraph>(target);
   const cudnn::ConvolutionSpec spec = convolution_spec(g);
@@ -145,7 +143,6 @@ void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOpe
   const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;
   if (biased) bindings.push_back({b_id, operands.b});
   if (request_.residual) bindings.push_back({residual_id, const_cast<void*>(operands.residual)});
-  bind_conv_norm(request_, operands, bindings);
   plan_->execute(bindings, workspace);
 }
 

@@ -12,13 +12,6 @@ namespace whisker::cuda {
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request);
 
-/// Identities of the operands in every graph.
-inline constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4;
-cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g);
-cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id);
-cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id);
-cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id);
-
 /// True when an engine with these notes sums in f32, uses neither transforms (Winograd, FFT: larger
 /// rounding errors) nor tf32 unless allowed, and is deterministic where `deterministic`.
 bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes, bool deterministic);

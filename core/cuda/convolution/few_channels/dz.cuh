@@ -148,29 +148,4 @@ __device__ void fill_dz(const ConvTiling& p, const ConvTile& tile, const Gradien
   });
 }
 
-/// Fills the patch of `tile` with dz; `p` describes the turned pass, whose image is dz.
-template <class S, bool Pooled, class T>
-__device__ void fill_dz_patch(const ConvTiling& p, const ConvTile& tile,
-                              const GradientOperands<T>& from, T* patch) {
-  using Items = PatchItems<T, S>;
-  using Loaded = GradientPack<T, Pooled>;
-  constexpr int step = Pooled ? 2 : 1;
-  const int h = p.h / step, w = p.w / step;  // of dy
-  const Items items(p, tile);
-  const auto load = [&](int item) {
-    const int i = items.row(item), j = items.column(item);
-    const bool inside = i >= 0 && i < h * step && j >= 0 && j < w * step;
-    if (item >= items.count() || !inside) return Loaded{};
-    const int64_t pixel = (int64_t{tile.image} * h + i / step) * w + j / step;
-    return Loaded::load(from, pixel * S::channels + items.channel(item));
-  };
-  for_each_item<3>(items.count(), load, [&](int item, const Loaded& loaded) {
-    float values[Items::width];
-    loaded.apply_slope(from.activation, values);
-    const int position = items.row(item) % 2 * 2 + items.column(item) % 2;
-    *reinterpret_cast<Pack<T, Items::width>*>(patch + items.offset(item)) =
-        loaded.at_position(position, values);
-  });
-}
-
 }  // namespace whisker::cuda

@@ -8,20 +8,16 @@ namespace {
 
 class FewChannelsConv final : public ConvolutionAlgorithm {
  public:
-  FewChannelsConv(const ConvolutionRequest& request, const ConvolutionSite& site)
-      : request_(request),
-        blocks_(request.both ? few_channels_gradients_blocks(site) : few_channels_most_blocks) {}
+  explicit FewChannelsConv(const ConvolutionRequest& request) : request_(request) {}
 
   std::string name() const override { return std::string(few_channels_name); }
   int64_t workspace_bytes() const override {
-    return forward() ? 0 : few_channels_weights_workspace_bytes(request_, blocks_);
+    return forward() ? 0 : few_channels_weights_workspace_bytes(request_);
   }
   void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     if (forward()) {
       few_channels_forward(request_, operands, site);
-    } else if (request_.both) {
-      few_channels_gradients(request_, operands, site, workspace);
     } else {
       few_channels_weights(request_, operands, site, workspace);
     }
@@ -31,7 +27,6 @@ class FewChannelsConv final : public ConvolutionAlgorithm {
   bool forward() const { return request_.pass == ConvolutionPass::forward; }
 
   ConvolutionRequest request_;
-  int blocks_;  // with partial sums
 };
 
 // The kernels count positions, and elements of a row, in 32 bits.
@@ -41,7 +36,7 @@ bool fits(const Conv2dGeometry& g) {
 }
 
 // See few_channels_conv.h.
-bool is_first_layer(const ConvolutionRequest& request, bool narrow) {
+bool has_kernel(const ConvolutionRequest& request, bool narrow) {
   const Conv2dGeometry& g = request.geometry;
   const auto shape = [&](int64_t channels, int64_t kernel, int64_t stride) {
     return g.c == channels && g.kernel_h == kernel && g.kernel_w == kernel &&
@@ -51,38 +46,24 @@ bool is_first_layer(const ConvolutionRequest& request, bool narrow) {
       shape(1, 3, 1) || shape(3, 3, 1) || shape(3, 3, 2) || (shape(3, 7, 2) && narrow);
   const bool filters =
       g.c_out == 32 || g.c_out == 64 || (g.c_out % 8 == 0 && g.c_out < 64 && !request.pooled);
-  return known && filters && request.pass != ConvolutionPass::backward_input && !request.both;
-}
-
-// See few_channels_conv.h.
-bool is_second_layer(const ConvolutionRequest& request, bool narrow, size_t shared_bytes) {
-  const Conv2dGeometry& g = request.geometry;
-  const bool known = g.c == 32 && (g.c_out == 32 || g.c_out == 64) && g.kernel_h == 3 &&
-                     g.kernel_w == 3 && g.stride_h == 1 && g.stride_w == 1;
-  if (!known || request.pass == ConvolutionPass::forward) return known;
-  const bool wide = g.c_out == 64 && !narrow;
-  return request.both && (!wide || shared_bytes >= few_channels_wide_bytes);
+  return known && filters && request.pass != ConvolutionPass::backward_input;
 }
 
 }  // namespace
 
-bool has_few_channels_kernel(const ConvolutionRequest& request, const ConvolutionSite& site) {
+ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
+                                              const ConvolutionSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool activation_fits =
       g.activation.kind == Activation::none || is_leaky_relu(g.activation.kind);
   const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
-  const bool known =
-      is_first_layer(request, narrow) || is_second_layer(request, narrow, site.shared_bytes);
-  return known && site.capability >= 80 && (narrow || request.tf32) && g.groups == 1 &&
-         !request.residual && !request.sums && !request.normalised && activation_fits &&
-         g.dilation_h == 1 && g.dilation_w == 1 && fits(g) &&
-         (!request.pooled || (g.stride_h == 1 && is_monotonic(g.activation)));
-}
-
-ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
-                                              const ConvolutionSite& site) {
-  if (!has_few_channels_kernel(request, site)) return nullptr;
-  return std::make_unique<FewChannelsConv>(request, site);
+  const bool known = has_kernel(request, narrow) && site.capability >= 80 &&
+                     (narrow || request.tf32) && g.groups == 1 && !request.residual &&
+                     !request.sums && !request.normalised && activation_fits &&
+                     g.dilation_h == 1 && g.dilation_w == 1 && fits(g) &&
+                     (!request.pooled || (g.stride_h == 1 && is_monotonic(g.activation)));
+  if (!known) return nullptr;
+  return std::make_unique<FewChannelsConv>(request);
 }
 
 void fail_few_channels(const ConvolutionRequest& request) {

@@ -1,16 +1,12 @@
-// Convolutions with few channels: a small network's first two layers, where libraries are slow.
-// Their passes are gemms on tensor cores that never gather the image operand:
+// Convolutions with few channels: first layers, where libraries are slow. Their passes are gemms on
+// tensor cores that never gather the image operand:
 //
 // Note [Few-channel convolutions]
 // In NHWC the taps of one kernel row are adjacent: those of output column j start at element
 // stride C j of the padded image's row. So k runs over kernel rows and, within each, over kernel C
 // elements, padded to whole units of 8 with zero weights. A block keeps the rows it needs, padded
 // with zeros, in shared memory (the patch), and reads operands from there at any offset. A NaN may
-// therefore spread to neighbours that the definition would not affect. A pixel of 32 or 64 channels
-// is several whole units. A gap between such pixels puts adjacent ones that a warp reads at once in
-// different banks, and the unit's number gives its offset from the first tap. (With pooling a warp
-// reads every other pixel, two per bank; half the gap avoids that, but took 16.2 instead of 14.4 us
-// on an H200.) The input gradient is the forward pass from dz with transposed, reversed weights.
+// therefore spread to neighbours that the definition would not affect.
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -23,31 +19,12 @@ namespace whisker::cuda {
 inline constexpr int block_warps = block_threads / 32;
 inline constexpr int blocks_per_multiprocessor = 2;  // at most, of all few-channel kernels
 
-/// A shape that kernels are compiled for: square kernel, equal strides. Gap: bytes between adjacent
-/// pixels of the patch, where pixels are whole units.
-template <int Channels, int Kernel, int Stride, int Gap = 16>
+/// A shape that kernels are compiled for: square kernel, equal strides.
+template <int Channels, int Kernel, int Stride>
 struct ConvShape {
   static constexpr int channels = Channels, kernel = Kernel, stride = Stride;
   static constexpr int row_taps = kernel * channels;
-  static constexpr int units = (row_taps + 7) / 8;        // of one kernel row
-  static constexpr bool whole_units = channels % 8 == 0;  // a pixel's channels are
-
-  template <int Bytes>
-  using WithGap = ConvShape<Channels, Kernel, Stride, Bytes>;
-
-  /// Elements from one pixel of the patch to the next.
-  template <class T>
-  static constexpr int pixel = channels + (whole_units ? Gap / static_cast<int>(sizeof(T)) : 0);
-  /// Elements between the first tap of a kernel row and those of unit `unit`.
-  template <class T>
-  __host__ __device__ static constexpr int unit_at(int unit) {
-    if constexpr (whole_units) {
-      constexpr int of_pixel = channels / 8;
-      return unit / of_pixel * pixel<T> + unit % of_pixel * 8;
-    } else {
-      return 8 * unit;
-    }
-  }
+  static constexpr int units = (row_taps + 7) / 8;  // of one kernel row
 };
 
 /// A few-channel convolution's extents in 32 bits, and the tiles (tile_rows, tile_columns) of its
@@ -100,16 +77,8 @@ __host__ __device__ constexpr int patch_rows(int tile_rows) {
   return (tile_rows - 1) * S::stride + S::kernel;
 }
 template <class S>
-__host__ __device__ constexpr int patch_columns(int tile_columns) {
-  return (tile_columns - 1) * S::stride + S::kernel;
-}
-template <class T, class S>
 __host__ __device__ constexpr int patch_pitch(int tile_columns) {
-  if constexpr (S::whole_units) {
-    return patch_columns<S>(tile_columns) * S::template pixel<T>;
-  } else {
-    return ((tile_columns - 1) * S::stride * S::channels + 8 * S::units + 1) / 2 * 2;
-  }
+  return ((tile_columns - 1) * S::stride * S::channels + 8 * S::units + 1) / 2 * 2;
 }
 
 }  // namespace whisker::cuda

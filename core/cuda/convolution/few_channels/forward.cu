@@ -11,12 +11,10 @@ namespace {
 
 template <class T, class S, int Tiles, bool Pooled>
 __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
-    few_channels_forward_kernel(ConvTiling p, ImageSource<T> source,
-                                ForwardArguments<T> arguments) {
+    few_channels_forward_kernel(ConvTiling p, ForwardArguments<T> arguments) {
   wait_for_previous();
   extern __shared__ __align__(16) uint32_t memory[];
-  few_channels_forward_block<T, S, Tiles, Pooled>(
-      p, source, arguments, memory, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
+  few_channels_forward_block<T, S, Tiles, Pooled>(p, arguments, memory);
 }
 
 }  // namespace
@@ -25,9 +23,9 @@ void few_channels_forward(const ConvolutionRequest& request, const ConvolutionOp
                           const ConvolutionSite& site) {
   const auto launch = [&]<class T, class S, int Filters, bool Pooled>() {
     constexpr int tiles = Filters / 8;
-    const ConvTiling p = forward_positions<T, S, tiles>(request.geometry, site);
-    const ImageSource<T> source{static_cast<const T*>(operands.x)};
-    const ForwardArguments<T> arguments{.w = static_cast<const T*>(operands.w),
+    const ConvTiling p = conv_tiling(request.geometry, S::stride == 1 ? 1024 : 512);
+    const ForwardArguments<T> arguments{.x = static_cast<const T*>(operands.x),
+                                        .w = static_cast<const T*>(operands.w),
                                         .b = static_cast<const T*>(operands.b),
                                         .y = static_cast<T*>(operands.y),
                                         .argmax = static_cast<uint8_t*>(operands.argmax),
@@ -35,9 +33,9 @@ void few_channels_forward(const ConvolutionRequest& request, const ConvolutionOp
     const size_t bytes = block_bytes<T, S, tiles>(p);
     const int blocks = std::min(tile_count(p), resident_blocks(site, bytes));
     launch_few_channels(site, bytes, blocks, few_channels_forward_kernel<T, S, tiles, Pooled>, p,
-                        source, arguments);
+                        arguments);
   };
-  visit_few_channels(first_layers + second_layers, request, launch);
+  visit_few_channels(request, launch);
 }
 
 }  // namespace whisker::cuda

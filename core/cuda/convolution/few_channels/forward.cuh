@@ -5,7 +5,6 @@
 // columns of the gemm are permuted accordingly. See Note [Few-channel convolutions].
 #pragma once
 
-#include "core/cuda/convolution/few_channels/dz.cuh"
 #include "core/cuda/convolution/few_channels/fragments.cuh"
 #include "core/cuda/convolution/few_channels/launch.cuh"
 #include "core/cuda/convolution/few_channels/patch.cuh"
@@ -17,23 +16,12 @@ namespace whisker::cuda {
 
 template <class T>
 struct ForwardArguments {
-  const T* w;       // (c_out, kernel, kernel, C), or of a turned pass (C, kernel, kernel, c_out)
+  const T* x;       // (N,H,W,C)
+  const T* w;       // (c_out, kernel, kernel, C)
   const T* b;       // (c_out) or null
   T* y;             // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
   uint8_t* argmax;  // of the pooled y, or null
   LeakyRelu activation;
-};
-
-/// Patches of the input's gradient: the forward pass from dz to dx with reversed taps.
-template <class T, bool Pooled>
-struct GradientSource {
-  static constexpr bool turned = true;
-  GradientOperands<T> dz;
-
-  template <class S>
-  __device__ void fill(const ConvTiling& p, const ConvTile& tile, T* patch, T*) const {
-    fill_dz_patch<S, Pooled>(p, tile, dz, patch);
-  }
 };
 
 /// One unit of A: the taps of a lane's position in tile row g (`low`) and g + 8 (`high`).
@@ -81,7 +69,7 @@ __device__ void multiply_positions(const T* patch, const int (&low)[Group],
 #pragma unroll
       for (int m = 0; m < Group; ++m) {
         uint32_t a0[a_registers<T>], a1[a_registers<T>];
-        const int at = S::template unit_at<T>(unit), next = S::template unit_at<T>(unit + 1);
+        const int at = 8 * unit, next = 8 * (unit + 1);
         load_positions(row + low[m] + at, row + high[m] + at, a0);
         if (together == 2) load_positions(row + low[m] + next, row + high[m] + next, a1);
 #pragma unroll
@@ -171,34 +159,28 @@ __device__ void store_windows(const ConvTiling& p, int image, int i, int j,
 template <class T, class S>
 inline constexpr bool shifted_copy = sizeof(T) == 2 && S::stride* S::channels % 2 == 1;
 
-/// 16-position tiles that a warp multiplies at once; fewer with many taps, whose blocks have few
-/// positions for all warps.
-template <class S, int Tiles>
-inline constexpr int tiles_at_once = S::whole_units ? 2 : 16 / Tiles;
+/// 16-position tiles that a warp multiplies at once.
+template <int Tiles>
+inline constexpr int tiles_at_once = 16 / Tiles;
 
-/// The work of block `block` of `blocks`, 8 warps each, which split the output's tiles; `memory` is
-/// its shared memory, `source` an ImageSource or GradientSource.
-template <class T, class S, int Tiles, bool Pooled, class Source>
-__device__ void few_channels_forward_block(const ConvTiling& p, const Source& source,
-                                           const ForwardArguments<T>& arguments, uint32_t* memory,
-                                           int block, int blocks) {
+/// The work of a block of 8 warps; blocks split the output's tiles, `memory` is shared memory.
+template <class T, class S, int Tiles, bool Pooled>
+__device__ void few_channels_forward_block(const ConvTiling& p,
+                                           const ForwardArguments<T>& arguments, uint32_t* memory) {
+  const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   constexpr bool shift = shifted_copy<T, S>;
-  constexpr int group = tiles_at_once<S, Tiles>;
+  constexpr int group = tiles_at_once<Tiles>;
   uint32_t* const fragments = memory;
   T* const patch = reinterpret_cast<T*>(fragments + fragment_registers<T, S, Tiles>);
-  const int pitch = patch_pitch<T, S>(p.tile_columns);
+  const int pitch = patch_pitch<S>(p.tile_columns);
   T* const shifted = shift ? patch + patch_rows<S>(p.tile_rows) * pitch : nullptr;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int g = static_cast<int>(threadIdx.x) % 32 / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
 
-  if constexpr (S::whole_units) {
-    fill_pixel_weights<T, S, Tiles, Source::turned>(arguments.w, fragments);
-  } else {
-    fill_weights<T, S, Tiles>(arguments.w, p.c_out, fragments);
-  }
+  fill_weights<T, S, Tiles>(arguments.w, p.c_out, fragments);
   float bias[2 * Tiles] = {};  // of the lane's channels
-  if (!Source::turned && arguments.b) {
+  if (arguments.b) {
     constexpr int width = LaneChannels<T>::width;
 #pragma unroll
     for (int i = 0; i < 2 * Tiles; ++i) {
@@ -208,7 +190,7 @@ __device__ void few_channels_forward_block(const ConvTiling& p, const Source& so
   }
   // Offset of the taps of output (row, column) of the tile, for this lane.
   const auto taps_of = [&](int row, int column) {
-    const int element = S::stride * S::template pixel<T> * column;
+    const int element = S::stride * S::channels * column;
     const bool odd = shift && element % 2 != 0;
     const int start =
         row * S::stride * pitch + element - (odd ? 1 : 0) + (sizeof(T) == 4 ? t : 2 * t);
@@ -219,7 +201,7 @@ __device__ void few_channels_forward_block(const ConvTiling& p, const Source& so
   for (int at = block; at < tiles; at += blocks) {
     const ConvTile tile = tile_of(p, at);
     __syncthreads();  // the last patch has been read, the weights are stored
-    source.template fill<S>(p, tile, patch, shifted);
+    fill_patch<S, T>(p, tile, arguments.x, patch, shifted);
     __syncthreads();
 
     // Items are 16 positions in a row or, pooled, 8 windows in a row (two 16-position tiles).
@@ -263,26 +245,9 @@ __device__ void few_channels_forward_block(const ConvTiling& p, const Source& so
 /// Bytes of a block's shared memory.
 template <class T, class S, int Tiles>
 constexpr size_t block_bytes(const ConvTiling& p) {
-  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<T, S>(p.tile_columns);
+  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<S>(p.tile_columns);
   return sizeof(uint32_t) * fragment_registers<T, S, Tiles> +
          sizeof(T) * static_cast<size_t>(patch) * (shifted_copy<T, S> ? 2 : 1);
-}
-
-/// The largest tiles, of up to 256 positions, that fit a block's shared memory on this GPU; those
-/// of first layers always fit.
-template <class T, class S, int Tiles>
-ConvTiling forward_positions(const Conv2dGeometry& g, const ConvolutionSite& site) {
-  if constexpr (!S::whole_units) return conv_tiling(g, S::stride == 1 ? 1024 : 512);
-  constexpr int square = 32;  // columns of a tile with few pixels around it
-  constexpr bool wide = S::channels == 64 && sizeof(T) == 4;
-  static_assert(block_bytes<T, S, Tiles>(one_tile(2, square)) <=
-                (wide ? few_channels_wide_bytes : few_channels_shared_bytes));
-  int positions = 256;
-  while (positions > 64 &&
-         block_bytes<T, S, Tiles>(conv_tiling(g, positions, square)) > site.shared_bytes) {
-    positions -= 32;
-  }
-  return conv_tiling(g, positions, square);
 }
 
 }  // namespace whisker::cuda

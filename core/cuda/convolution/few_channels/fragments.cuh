@@ -5,7 +5,6 @@
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/device_code/mma.cuh"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace whisker::cuda {
@@ -49,66 +48,6 @@ __device__ void fill_weights(const T* w, int c_out, uint32_t* fragments) {
     } else {
       const Pack<T, 2> pair{tap(8 * unit + 2 * t), tap(8 * unit + 2 * t + 1)};
       fragments[i] = reinterpret_cast<const uint32_t&>(pair);
-    }
-  }
-}
-
-/// The same for pixels of whole units, in whole packs, most of them loaded before the first is
-/// used. Turned: w (C, kernel, kernel, 8 Tiles), with the taps in reverse.
-template <class T, class S, int Tiles, bool Turned>
-__device__ void fill_pixel_weights(const T* w, uint32_t* fragments) {
-  constexpr int width = pack_size<T>, outputs = 8 * Tiles;
-  constexpr int packs = outputs * S::kernel * S::row_taps / width;
-  constexpr int together = std::min(9, (packs + block_threads - 1) / block_threads);
-  T* const elements = reinterpret_cast<T*>(fragments);
-  // Of tap k of kernel row p, for output channel n.
-  const auto put = [&](int p, int k, int n, T value) {
-    const int of_block = n % (4 * width), tile = n / (4 * width) * (width / 2) + n % width / 2;
-    const int g = of_block / width * 2 + n % 2;
-    const int unit = p * S::units + k / 8;
-    if constexpr (sizeof(T) == 4) {
-      const int lane = 4 * g + k % 4;
-      elements[((unit * 2 + k % 8 / 4) * 32 + lane) * Tiles + tile] = operand(value);
-    } else {
-      const int lane = 4 * g + k % 8 / 2;
-      elements[2 * ((unit * 32 + lane) * Tiles + tile) + k % 2] = value;
-    }
-  };
-  // Adjacent threads have different output channels (turned: input channels) of one tap.
-  constexpr int of_output = outputs / width;  // packs
-  const auto position_of = [&](int item) {
-    if constexpr (Turned) {
-      const int from = item / of_output % S::channels, tap = item / of_output / S::channels;
-      return ((from * S::kernel * S::kernel + tap) * of_output + item % of_output) * width;
-    } else {
-      return (item % outputs * S::kernel * S::row_taps) + item / outputs * width;
-    }
-  };
-  for (int first = static_cast<int>(threadIdx.x); first < packs;
-       first += together * block_threads) {
-    Pack<T, width> loaded[together];
-#pragma unroll
-    for (int k = 0; k < together; ++k) {
-      const int item = first + k * block_threads;
-      if (packs % (together * block_threads) == 0 || item < packs) {
-        loaded[k] = *reinterpret_cast<const Pack<T, width>*>(w + position_of(item));
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < together; ++k) {
-      const int item = first + k * block_threads;
-      if (packs % (together * block_threads) != 0 && item >= packs) break;
-#pragma unroll
-      for (int c = 0; c < width; ++c) {
-        if constexpr (Turned) {
-          const int from = item / of_output % S::channels, tap = item / of_output / S::channels;
-          const int p = S::kernel - 1 - tap / S::kernel, q = S::kernel - 1 - tap % S::kernel;
-          put(p, q * S::channels + from, item % of_output * width + c, loaded[k].at[c]);
-        } else {
-          const int at = item / outputs * width + c;  // of (kernel, row_taps)
-          put(at / S::row_taps, at % S::row_taps, item % outputs, loaded[k].at[c]);
-        }
-      }
     }
   }
 }

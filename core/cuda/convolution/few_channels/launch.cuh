@@ -13,22 +13,16 @@
 namespace whisker::cuda {
 
 template <class... Shapes>
-struct ConvShapes {
-  template <class... More>
-  constexpr ConvShapes<Shapes..., More...> operator+(ConvShapes<More...>) const {
-    return {};
-  }
-};
+struct ConvShapes {};
 inline constexpr ConvShapes<ConvShape<1, 3, 1>, ConvShape<3, 3, 1>, ConvShape<3, 3, 2>,
                             ConvShape<3, 7, 2>>
-    first_layers{};
-inline constexpr ConvShapes<ConvShape<32, 3, 1>> second_layers{};
+    few_channels_shapes{};
 
 /// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request`, which must have
 /// one of the shapes; filters are its c_out rounded up to 32 or 64. Large kernels exist for 16-bit
 /// types only.
-template <class... Shapes, class Fn>
-void visit_few_channels(ConvShapes<Shapes...>, const ConvolutionRequest& request, const Fn& fn) {
+template <class Fn>
+void visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
   const Conv2dGeometry& g = request.geometry;
   const auto visited = [&]<class T, class S, int Filters>() {
     if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
@@ -42,11 +36,13 @@ void visit_few_channels(ConvShapes<Shapes...>, const ConvolutionRequest& request
       return false;
     }
   };
+  const auto visit = [&]<class T, class... Shapes>(ConvShapes<Shapes...>) {
+    return ((visited.template operator()<T, Shapes, 32>() ||
+             visited.template operator()<T, Shapes, 64>()) ||
+            ...);
+  };
   visit_real(g.dtype, [&]<class T>() {
-    const bool found = ((visited.template operator()<T, Shapes, 32>() ||
-                         visited.template operator()<T, Shapes, 64>()) ||
-                        ...);
-    if (!found) fail_few_channels(request);
+    if (!visit.template operator()<T>(few_channels_shapes)) fail_few_channels(request);
   });
 }
 
@@ -69,7 +65,8 @@ inline int resident_blocks(const ConvolutionSite& site, size_t bytes) {
 }
 
 /// Tiles of about `positions` outputs: an even number of rows, columns in multiples of 16.
-inline ConvTiling conv_tiling(const Conv2dGeometry& g, int positions, int most_columns = 128) {
+inline ConvTiling conv_tiling(const Conv2dGeometry& g, int positions) {
+  constexpr int most_columns = 128;
   ConvTiling p{.n = static_cast<int>(g.n),
                .h = static_cast<int>(g.h),
                .w = static_cast<int>(g.w),

@@ -81,66 +81,13 @@ __device__ void for_each_item(int count, const Load& load, const Use& use) {
   }
 }
 
-/// A patch of pixels of whole units as packs of adjacent channels: item i is pack i % packs of
-/// pixel i / packs, counted row by row.
-template <class T, class S>
-class PatchItems {
- public:
-  static constexpr int width = pack_size<T>;
-  static constexpr int packs = S::channels / width;
-
-  __device__ PatchItems(const ConvTiling& p, const ConvTile& tile)
-      : rows_(patch_rows<S>(p.tile_rows)),
-        columns_(patch_columns<S>(p.tile_columns)),
-        first_row_(tile.row * S::stride - p.pad_top),
-        first_column_(tile.column * S::stride - p.pad_left),
-        by_columns_(columns_) {}
-
-  __device__ int count() const { return rows_ * columns_ * packs; }
-  __device__ static int channel(int item) { return item % packs * width; }
-  /// Inside the image or not.
-  __device__ int row(int item) const { return first_row_ + patch_row(item); }
-  __device__ int column(int item) const {
-    return first_column_ + item / packs - patch_row(item) * columns_;
-  }
-  /// Index of the pack in the patch.
-  __device__ int offset(int item) const {
-    return item / packs * S::template pixel<T> + channel(item);
-  }
-
- private:
-  __device__ int patch_row(int item) const { return by_columns_.quotient(item / packs); }
-
-  int rows_, columns_, first_row_, first_column_;
-  SmallDivisor by_columns_;
-};
-
-/// Fills the patch of `tile` from x (N,H,W,C), of pixels of whole units.
-template <class S, class T>
-__device__ void fill_pixels(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch) {
-  using Items = PatchItems<T, S>;
-  const Items items(p, tile);
-  const auto load = [&](int item) {
-    const int i = items.row(item), j = items.column(item);
-    if (item >= items.count() || i < 0 || i >= p.h || j < 0 || j >= p.w) return uint4{};
-    const int64_t pixel = (int64_t{tile.image} * p.h + i) * p.w + j;
-    return *reinterpret_cast<const uint4*>(x + pixel * S::channels + items.channel(item));
-  };
-  for_each_item<6>(items.count(), load, [&](int item, uint4 loaded) {
-    auto& values = reinterpret_cast<Pack<T, Items::width>&>(loaded);
-#pragma unroll
-    for (int c = 0; c < Items::width; ++c) values.at[c] = operand(values.at[c]);
-    *reinterpret_cast<uint4*>(patch + items.offset(item)) = loaded;
-  });
-}
-
 /// Fills the patch of `tile` from x (N,H,W,C); `shifted`, when not null, gets a copy one
 /// element to the left, so that pairs at odd elements can be read as one word.
 template <class S, class T>
 __device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch,
                            T* shifted) {
   const int rows = patch_rows<S>(p.tile_rows);
-  const int pitch = patch_pitch<T, S>(p.tile_columns);
+  const int pitch = patch_pitch<S>(p.tile_columns);
   const PatchSource<T> source{.image = x + int64_t{tile.image} * p.h * p.w * S::channels,
                               .first_row = tile.row * S::stride - p.pad_top,
                               .first_element = (tile.column * S::stride - p.pad_left) * S::channels,
@@ -183,15 +130,15 @@ __device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x
 
 /// Where each row of a patch is copied in packs from a multiple of 8 elements of x on: elements per
 /// row.
-template <class T, class S>
+template <class S>
 __host__ __device__ constexpr int copied_pitch(int tile_columns) {
-  return (patch_pitch<T, S>(tile_columns) + 14) / 8 * 8;
+  return (patch_pitch<S>(tile_columns) + 14) / 8 * 8;
 }
 /// Starts copies of the patch of `tile`; returns where in a row it begins. For 16-bit types and
 /// rows of x that are whole packs.
 template <class S, class T>
 __device__ int copy_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch) {
-  const int packs = copied_pitch<T, S>(p.tile_columns) / 8;  // of a row
+  const int packs = copied_pitch<S>(p.tile_columns) / 8;  // of a row
   const int count = patch_rows<S>(p.tile_rows) * packs;
   const int row_elements = p.w * S::channels;
   const int begin = (tile.column * S::stride - p.pad_left) * S::channels, skipped = begin & 7;
@@ -206,21 +153,5 @@ __device__ int copy_patch(const ConvTiling& p, const ConvTile& tile, const T* x,
   }
   return skipped;
 }
-
-/// Patches of x.
-template <class T>
-struct ImageSource {
-  static constexpr bool turned = false;
-  const T* x;  // (N,H,W,C)
-
-  template <class S>
-  __device__ void fill(const ConvTiling& p, const ConvTile& tile, T* patch, T* shifted) const {
-    if constexpr (S::whole_units) {
-      fill_pixels<S>(p, tile, x, patch);
-    } else {
-      fill_patch<S>(p, tile, x, patch, shifted);
-    }
-  }
-};
 
 }  // namespace whisker::cuda

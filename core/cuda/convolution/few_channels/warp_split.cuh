@@ -5,7 +5,6 @@
 #include "core/cuda/device_code/mma.cuh"
 
 #include <cstdint>
-#include <type_traits>
 
 namespace whisker::cuda {
 
@@ -37,11 +36,10 @@ __device__ void load_positions_of_gradient(const float* dz, uint32_t (&a)[2][4])
   }
 }
 
-/// First layers: each warp has two 16-channel tiles and some kernel rows; warps with the same ones
-/// split the positions.
+/// Each warp has two 16-channel tiles and some kernel rows; warps with the same ones split the
+/// positions.
 template <class T, class S, int Filters>
 struct RowSplit {
-  using Shape = S;
   static constexpr int rows = S::kernel <= 3 ? S::kernel : 2;
   static constexpr int row_groups = (S::kernel + rows - 1) / rows;
   static constexpr int channel_groups = Filters / 32;
@@ -114,72 +112,5 @@ struct RowSplit {
     }
   }
 };
-
-/// Second layers: each warp has two 16-channel tiles and, of every tap, eight of the pixel's
-/// channels.
-template <class T, class S, int Filters>
-struct UnitSplit {
-  /// The gap puts a warp's positions in different banks.
-  using Shape = typename S::template WithGap<8 * sizeof(T)>;
-  static constexpr int pixel = Shape::template pixel<T>;
-  static constexpr int taps = S::kernel * S::kernel;
-  static constexpr int channel_groups = Filters / 32, of_pixel = S::channels / 8;
-  static constexpr int groups = channel_groups * of_pixel;
-  static constexpr int position_groups = block_warps / groups;
-  static constexpr int tiles = 2 * taps;
-  static_assert(S::stride == 1 && S::kernel == 3);
-
-  __device__ static int weight_of(int group, int i) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-    const int k = group % channel_groups * 32 + 16 * (i / 4 / taps) + g + i / 2 % 2 * 8;
-    const int from = group / channel_groups * 8 + 2 * t + i % 2;
-    return (k * taps + i / 4 % taps) * S::channels + from;
-  }
-
-  __device__ static void multiply(const T* dz, const T* patch, int pitch, int group,
-                                  float (&acc)[tiles][4]) {
-    const int channel = group % channel_groups * 32;
-    const T* const unit = patch + group / channel_groups * 8;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    if constexpr (sizeof(T) == 2) {
-      uint32_t a0[2][2], a1[2][2];
-      load_positions_of_gradient<Filters>(dz, channel, a0, a1);
-      // Of a kernel row two taps, one by each half of the warp, then the third.
-      const T* const two = unit + (lane % 16 + lane / 16) * pixel;
-      const T* const third = unit + (lane % 16 + 2) * pixel;
-#pragma unroll
-      for (int p = 0; p < S::kernel; ++p) {
-        uint32_t b[3][2];
-        load_transposed(two + p * pitch, b[0], b[1]);
-        load_transposed(third + p * pitch, b[2]);
-#pragma unroll
-        for (int q = 0; q < 3; ++q) {
-#pragma unroll
-          for (int m = 0; m < 2; ++m) {
-            multiply_add_two<T>(acc[m * taps + p * 3 + q], a0[m], a1[m], b[q][0], b[q][1]);
-          }
-        }
-      }
-    } else {
-      const int g = lane / 4, t = lane % 4;
-#pragma unroll
-      for (int k = 0; k < 16; k += 8) {
-        uint32_t a[2][4];
-        load_positions_of_gradient<Filters>(dz + (k + t) * dz_pitch<Filters> + channel + g, a);
-#pragma unroll
-        for (int i = 0; i < taps; ++i) {
-          const T* from = unit + i / S::kernel * pitch + (k + t + i % S::kernel) * pixel + g;
-          const uint32_t b[2] = {__float_as_uint(from[0]), __float_as_uint(from[4 * pixel])};
-#pragma unroll
-          for (int m = 0; m < 2; ++m) multiply_add<T>(acc[m * taps + i], a[m], b);
-        }
-      }
-    }
-  }
-};
-
-template <class T, class S, int Filters>
-using WeightsSplit =
-    std::conditional_t<S::whole_units, UnitSplit<T, S, Filters>, RowSplit<T, S, Filters>>;
 
 }  // namespace whisker::cuda

@@ -1,5 +1,5 @@
-// dw (and db) of first layers (Note [Few-channel convolutions]). A second kernel, which
-// few_channels_gradients() uses too, adds up the blocks' partial sums in order.
+// dw (and db) of Note [Few-channel convolutions]. A second kernel adds up the blocks' partial sums
+// in order.
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/convolution/few_channels/launch.cuh"
 #include "core/cuda/convolution/few_channels/weights.cuh"
@@ -17,8 +17,7 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
     few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
   wait_for_previous();
   extern __shared__ __align__(16) uint32_t memory[];
-  few_channels_weights_block<T, S, Filters, Pooled>(
-      p, arguments, memory, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
+  few_channels_weights_block<T, S, Filters, Pooled>(p, arguments, memory);
 }
 
 /// dw (weights) and db (channels) from the blocks' sums. Block: (32 sums, 8 blocks at a time).
@@ -46,10 +45,8 @@ __global__ void add_blocks_kernel(int blocks, int weights, int channels, const f
   }
 }
 
-}  // namespace
-
-void few_channels_add_blocks(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                             const ConvolutionSite& site, int blocks, const float* sums) {
+void add_blocks(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                const ConvolutionSite& site, int blocks, const float* sums) {
   const Conv2dGeometry& g = request.geometry;
   const auto channels = static_cast<int>(g.c_out);
   const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
@@ -62,22 +59,24 @@ void few_channels_add_blocks(const ConvolutionRequest& request, const Convolutio
   check_launch("few-channel weight gradient's sum");
 }
 
-int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request, int blocks) {
+}  // namespace
+
+int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
   const int64_t sums = g.c_out * (g.kernel_h * g.kernel_w * g.c + 1);
-  return blocks * sums * static_cast<int64_t>(sizeof(float));
+  return few_channels_most_blocks * sums * static_cast<int64_t>(sizeof(float));
 }
 
 void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                           const ConvolutionSite& site, void* workspace) {
   auto* const sums = static_cast<float*>(workspace);
-  visit_few_channels(first_layers, request, [&]<class T, class S, int Filters, bool Pooled>() {
+  visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
     const ConvTiling p = weights_positions<T, S, Filters>(request.geometry, site);
     const int blocks = std::min(tile_count(p), few_channels_most_blocks);
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
                         few_channels_weights_kernel<T, S, Filters, Pooled>, p,
                         weights_arguments<T>(request, operands, sums));
-    few_channels_add_blocks(request, operands, site, blocks, sums);
+    add_blocks(request, operands, site, blocks, sums);
   });
 }
 

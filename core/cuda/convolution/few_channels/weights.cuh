@@ -1,7 +1,7 @@
 // A block of the few-channel weights' gradient: rows of the gemm are output channels, columns are
 // taps, k runs over positions. A block sums over many tiles of the output, its warps over different
-// positions, filters, kernel rows or channels, and stores its partial sums in the workspace. See
-// Note [Few-channel convolutions].
+// positions, filters or kernel rows, and stores its partial sums in the workspace. See Note
+// [Few-channel convolutions].
 #pragma once
 
 #include "core/cuda/convolution/few_channels/dz.cuh"
@@ -16,7 +16,7 @@ namespace whisker::cuda {
 
 template <class T>
 struct WeightsArguments {
-  ImageSource<T> image;
+  const T* x;  // (N,H,W,C)
   GradientOperands<T> dz;
   bool wants_db;
   float* sums;  // (blocks, c_out kernel kernel C + c_out)
@@ -43,21 +43,19 @@ __device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4
   }
 }
 
-/// The work of block `block` of `blocks`; `memory` is its shared memory.
+/// The work of a block; `memory` is its shared memory.
 template <class T, class S, int Filters, bool Pooled>
 __device__ void few_channels_weights_block(const ConvTiling& p,
-                                           const WeightsArguments<T>& arguments, uint32_t* memory,
-                                           int block, int blocks) {
-  using Split = WeightsSplit<T, S, Filters>;
-  using Shape = typename Split::Shape;
+                                           const WeightsArguments<T>& arguments, uint32_t* memory) {
+  using Split = RowSplit<T, S, Filters>;
+  const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   T* const dz = reinterpret_cast<T*>(memory);
   T* const patch = dz + dz_elements<Filters>(p);
   // Copies without registers where nothing is computed on the way.
   const bool copies_dz = sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db;
-  const bool copies_patch = copies_dz && !S::whole_units && p.w * S::channels % 8 == 0 &&
-                            reinterpret_cast<uintptr_t>(arguments.image.x) % 16 == 0;
-  const int pitch =
-      copies_patch ? copied_pitch<T, Shape>(p.tile_columns) : patch_pitch<T, Shape>(p.tile_columns);
+  const bool copies_patch =
+      copies_dz && p.w * S::channels % 8 == 0 && reinterpret_cast<uintptr_t>(arguments.x) % 16 == 0;
+  const int pitch = copies_patch ? copied_pitch<S>(p.tile_columns) : patch_pitch<S>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp % Split::groups, part = warp / Split::groups;
   static_assert(Split::groups * Split::position_groups == block_warps);
@@ -71,9 +69,9 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
     int skipped = 0;  // elements before the patch in its rows
     if (copies_dz) copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
     if (copies_patch) {
-      skipped = copy_patch<Shape>(p, tile, arguments.image.x, patch);
+      skipped = copy_patch<S>(p, tile, arguments.x, patch);
     } else {
-      arguments.image.template fill<Shape>(p, tile, patch, nullptr);
+      fill_patch<S, T>(p, tile, arguments.x, patch, nullptr);
     }
     if (copies_dz) {
       wait_for_copies();
@@ -85,10 +83,9 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
     const int steps = p.tile_rows * steps_across;
     for (int step = part; step < steps; step += Split::position_groups) {
       const int row = step / steps_across, column = step % steps_across * 16;
-      Split::multiply(
-          dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
-          patch + skipped + row * S::stride * pitch + column * S::stride * Shape::template pixel<T>,
-          pitch, group, acc);
+      Split::multiply(dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
+                      patch + skipped + row * S::stride * pitch + column * S::stride * S::channels,
+                      pitch, group, acc);
     }
   }
 
@@ -122,10 +119,7 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
 /// Bytes of a tile's dz and patch.
 template <class T, class S, int Filters>
 constexpr size_t tile_bytes(const ConvTiling& p) {
-  using Shape = typename WeightsSplit<T, S, Filters>::Shape;
-  const int pitch = S::whole_units ? patch_pitch<T, Shape>(p.tile_columns)
-                                   : copied_pitch<T, Shape>(p.tile_columns);
-  const int patch = patch_rows<S>(p.tile_rows) * pitch;
+  const int patch = patch_rows<S>(p.tile_rows) * copied_pitch<S>(p.tile_columns);
   return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
 }
 
@@ -135,19 +129,17 @@ template <class T, class S, int Filters>
 ConvTiling weights_positions(const Conv2dGeometry& g, const ConvolutionSite& site) {
   const size_t most_bytes = site.capability >= 90 ? few_channels_shared_bytes : 48 * 1024;
   static_assert(tile_bytes<T, S, Filters>(one_tile(2, 16)) <= 48 * 1024);
-  int positions = S::whole_units ? 256 : 512;
-  const int columns = S::whole_units ? 32 : 128;
-  while (positions > 32 &&
-         tile_bytes<T, S, Filters>(conv_tiling(g, positions, columns)) > most_bytes) {
+  int positions = 512;
+  while (positions > 32 && tile_bytes<T, S, Filters>(conv_tiling(g, positions)) > most_bytes) {
     positions -= 32;
   }
-  return conv_tiling(g, positions, columns);
+  return conv_tiling(g, positions);
 }
 
 /// Of a block's shared memory, in bytes: the tile, later the sums of warps and of threads.
 template <class T, class S, int Filters>
 constexpr size_t weights_bytes(const ConvTiling& p) {
-  using Split = WeightsSplit<T, S, Filters>;
+  using Split = RowSplit<T, S, Filters>;
   constexpr size_t warp_sums =
       sizeof(float) * 32 * 4 * Split::tiles * Split::groups * (Split::position_groups / 2);
   constexpr size_t thread_sums = sizeof(float) * pack_size<T> * block_threads;
@@ -159,7 +151,7 @@ template <class T>
 WeightsArguments<T> weights_arguments(const ConvolutionRequest& request,
                                       const ConvolutionOperands& operands, float* sums) {
   const Conv2dGeometry& g = request.geometry;
-  return {.image = {static_cast<const T*>(operands.x)},
+  return {.x = static_cast<const T*>(operands.x),
           .dz = gradient_operands<T>(g.activation, operands),
           .wants_db = g.bias && operands.b,
           .sums = sums};

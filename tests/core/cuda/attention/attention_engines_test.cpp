@@ -1,7 +1,7 @@
 // cuDNN has engines for attention and compiles them, asked with descriptions of GPUs and with a
 // driver that takes any kernel: no GPU needed.
 #include "core/cuda/attention/cudnn_attention.h"
-#include "tests/core/cuda/fused_conv_norm/described_gpus.h"
+#include "tests/core/cuda/described_gpus.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include "layers/builder/presets.h"
 #include "layers/conv2d.h"
 #include "layers/memory_plan.h"
-#include "tests/core/cuda/fused_conv_norm/described_gpus.h"
+#include "tests/core/cuda/described_gpus.h"
 
 #include <set>
 

@@ -1,6 +1,8 @@
 // Convolutions on the GPU against the reference, at shapes that reach the wide paths which the
 // operator table's small cases do not; and what may not change results: views off the 16-byte
 // grid, timed choices, imported ones, repetition.
+#include "core/backend/convolution.h"
+
 #include "convolution_case.h"
 #include "core/autograd/autograd.h"
 #include "tests/core/cuda/gpu.h"
@@ -10,6 +12,8 @@
 
 #include <algorithm>
 #include <regex>
+
+#include <gmock/gmock.h>
 
 namespace whisker::test {
 namespace {
@@ -35,7 +39,7 @@ std::vector<ConvolutionCase> convolution_cases() {
       {{2, 21, 150, 3}, {64, 3, 3, 3}, {.padding = 1, .activation = relu_spec}},
       {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
       {{2, 40, 40, 4}, {64, 7, 7, 4}, {.stride = 2, .padding = 3}},
-      {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = relu_spec}},  // second layers
+      {{2, 15, 14, 32}, {64, 3, 3, 32}, {.activation = relu_spec}},
       {{3, 31, 30, 32}, {32, 3, 3, 32}, {.activation = relu_spec}},
       {{2, 13, 70, 32}, {32, 3, 3, 32}, {.padding = 1}},
       {{2, 9, 21, 32}, {32, 3, 3, 32}, {.padding = {2, 0}, .activation = relu_spec}},
@@ -93,24 +97,22 @@ TEST_F(CudaConvolution, AgreesWithTheReferenceWhenTimed) {
 }
 
 // That no library's kernel runs shows under racecheck, which they break.
-TEST_F(CudaConvolution, AgreesWithoutLibrariesWhenShortLived) {
+TEST_F(CudaConvolution, AgreesWithoutLibraries) {
   CudaOptions options = exact_options();
-  options.short_lived = true;
+  options.without_libraries = true;
   set_cuda_options(gpu, options);
-  expect_convolutions_agree("short-lived");
+  expect_convolutions_agree("without libraries");
 }
 
 // Own tensor-core kernels, which compute f32 as tf32.
-TEST_F(CudaConvolution, AgreesInTf32WithoutLibrariesWhenShortLived) {
+TEST_F(CudaConvolution, AgreesInTf32WithoutLibraries) {
   CudaOptions options;
-  options.short_lived = true;
+  options.without_libraries = true;
   options.tf32 = true;
   set_cuda_options(gpu, options);
   std::vector<ConvolutionCase> few_channels = convolution_cases();
-  std::erase_if(few_channels, [](const ConvolutionCase& c) {
-    return c.x[3] != 1 && c.x[3] != 3 && c.x[3] != 32;
-  });
-  expect_agree("short-lived, tf32", few_channels, 8 * 0x1p-11);
+  std::erase_if(few_channels, [](const ConvolutionCase& c) { return c.x[3] != 1 && c.x[3] != 3; });
+  expect_agree("without libraries, tf32", few_channels, 8 * 0x1p-11);
 }
 
 // Weight gradients of first layers alone, without bias and activation: 16-bit tiles are copied past
@@ -346,12 +348,8 @@ TEST_F(CudaConvolution, AddsResiduals) {
   EXPECT_TRUE(std::regex_search(table, std::regex("bias relu [0-9.]+ residual"))) << table;
   forget_choices(exact_options());
   backend_of(gpu).import_algorithms(
-      std::regex_replace(table, std::regex("engine [0-9]+( knobs( [0-9]+:[0-9]+)+)?"), "separate"));
+      std::regex_replace(table, std::regex("engine [0-9]+( knobs( [0-9]+:[0-9]+)+)?"), "unfused"));
   expect_residuals_agree("unfused");
-  options = exact_options();
-  options.short_lived = true;
-  forget_choices(options);
-  expect_residuals_agree("short-lived");
 }
 
 TEST_F(CudaConvolution, AcceptsUnalignedViews) {
@@ -375,6 +373,40 @@ TEST_F(CudaConvolution, AcceptsUnalignedViews) {
          .tolerance = tolerance(dtype, 100),
          .dtype = dtype,
          .device = gpu});
+  }
+}
+
+const ConvolutionCase small{{2, 9, 20, 32}, {64, 3, 3, 32}, {.activation = relu_spec}};
+
+/// dx, dw and db of `small`, each written behind `skipped` elements and before one more, which stay
+/// what they were.
+std::vector<std::vector<double>> gradients_behind(int64_t skipped, DType dtype) {
+  const auto operand = [&](const Shape& shape, uint64_t stream) {
+    return whole_numbers(shape, stream).to(dtype).to(gpu);
+  };
+  const Conv2dGeometry g = conv2d_geometry(small.x, small.w, true, small.options, dtype);
+  const Shape y{g.n, g.h_out, g.w_out, g.c_out}, b{g.c_out};
+  std::vector<Tensor> memory, gradients;
+  for (const Shape& shape : {small.x, small.w, b}) {
+    memory.push_back(full({skipped + shape.count() + 1}, 5, {.dtype = dtype, .device = gpu}));
+    gradients.push_back(reshape(slice(memory.back(), 0, skipped, skipped + shape.count()), shape));
+  }
+  backend_of(gpu).convolution().conv2d_backward(
+      g, {.x = operand(small.x, 0), .w = operand(small.w, 1), .y = operand(y, 2)}, operand(y, 3),
+      {.dx = gradients[0], .dw = gradients[1], .db = gradients[2]});
+  std::vector<std::vector<double>> results;
+  for (const Tensor& t : memory) {
+    const std::vector<double> values = t.to_vector();
+    EXPECT_THAT(std::vector(values.begin(), values.begin() + skipped), testing::Each(5));
+    EXPECT_EQ(values.back(), 5);
+    results.emplace_back(values.begin() + skipped, values.end() - 1);
+  }
+  return results;
+}
+
+TEST_F(CudaConvolution, WritesGradientsOffTheGrid) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    EXPECT_EQ(gradients_behind(1, dtype), gradients_behind(0, dtype)) << name_of(dtype);
   }
 }
 

@@ -27,7 +27,7 @@ inline Tensor whole_numbers(const Shape& shape, uint64_t stream) {
 struct ConvolutionUse {
   const char* name = "all";
   bool bias = true;
-  bool of_x = true, of_w = true, of_b = true;
+  bool of_x = true;
 };
 
 /// y and the gradients that `use` asks for.
@@ -41,9 +41,9 @@ inline std::vector<std::vector<double>> whole_number_results(const ConvolutionCa
     const Tensor t = on(whole_numbers(shape, stream));
     return wanted ? t.set_requires_grad() : t;
   };
-  const Tensor x = operand(c.x, 0, use.of_x), w = operand(c.w, 1, use.of_w);
+  const Tensor x = operand(c.x, 0, use.of_x), w = operand(c.w, 1, true);
   Tensor b;
-  if (use.bias) b = operand({c.w[0]}, 2, use.of_b);
+  if (use.bias) b = operand({c.w[0]}, 2, true);
   const Tensor y = conv2d(x, w, b, c.options);
   backward(y, {.gradient = on(whole_numbers(y.shape(), 3))});
   std::vector<std::vector<double>> results{y.to_vector()};

@@ -51,9 +51,9 @@ TEST_F(CudaGemm, AgreeWithTheReference) {
   expect_gemms_agree();
 }
 
-TEST_F(CudaGemm, AgreeWithTheReferenceWhenShortLived) {
+TEST_F(CudaGemm, AgreeWithoutLibraries) {
   CudaOptions options = exact_options();
-  options.short_lived = true;
+  options.without_libraries = true;
   set_cuda_options(gpu, options);
   expect_gemms_agree();
   EXPECT_EQ(backend_of(gpu).export_algorithms(), "");

@@ -41,9 +41,9 @@ TEST_F(CudaPersistentRecurrent, OfEverySmoothKind) {
 
 // The gemms between them by own kernels, too, so that racecheck, which the libraries' kernels
 // break, can look at them.
-TEST_F(CudaPersistentRecurrent, WithoutLibrariesWhenShortLived) {
+TEST_F(CudaPersistentRecurrent, WithoutLibraries) {
   CudaOptions options = cuda_options(gpu);
-  options.short_lived = true;
+  options.without_libraries = true;
   set_cuda_options(gpu, options);
   for (const RecurrentKind kind : smooth_recurrent_kinds) {
     expect({.kind = kind, .steps = 5, .features = 20, .hidden = 64, .layers = 2, .initial = true});

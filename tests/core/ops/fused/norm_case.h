@@ -46,17 +46,19 @@ struct Uniform {
   }
 };
 
-/// What the convolution before would have left.
+/// What the convolution before would have left: see SummedOutput.
 inline Tensor sums_of(const Tensor& x) {
   const Shape rows{x.count() / x.extent(-1), x.extent(-1)};
   const Values values = x.detach().to(DType::f32).reshape(rows).to_vector();
   const auto channels = static_cast<size_t>(rows[1]);
-  Values sums(2 * channels);
+  Values sums(3 * channels);
+  for (size_t c = 0; c < channels; ++c) sums[2 * channels + c] = values[c];
   for (size_t i = 0; i < values.size(); ++i) {
-    sums[i % channels] += values[i];
-    sums[channels + i % channels] += values[i] * values[i];
+    const double deviation = values[i] - values[i % channels];
+    sums[i % channels] += deviation;
+    sums[channels + i % channels] += deviation * deviation;
   }
-  return from_vector(sums, {2, rows[1]}, {.device = x.device()});
+  return from_vector(sums, {3, rows[1]}, {.device = x.device()});
 }
 
 /// One or two batch norms, each with its x, gamma and beta as three inputs in a row, and the

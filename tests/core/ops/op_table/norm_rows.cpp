@@ -214,33 +214,6 @@ OpCase convolved_norm_row() {
       .scale = 3};
 }
 
-// With a residual, and its result beside the convolution's.
-OpCase residual_tail_row() {
-  constexpr size_t channels = 8;
-  const BatchNormCase norm{"", {2, 3, 3, channels}, true, true, {Activation::relu}, plain_relu};
-  return {
-      .name = "batch_norm_add_conv2d_relu",
-      .inputs = {variable(norm.shape, -2, 3), variable({channels}, 0.5, 1.5), variable({channels}),
-                 variable(norm.shape), variable({channels, 1, 1, channels})},
-      .op =
-          [](Inputs x) {
-            BatchNormOperands norm_with_residual = norm_behind(x);
-            norm_with_residual.residual = x[3];
-            const ResidualTail end = batch_norm_add_conv2d(x[0], norm_with_residual, x[4]);
-            return end.y + end.convolved.y;
-          },
-      .expected =
-          [norm](Plain x) {
-            Values y = plain_batch_norm(norm, x);
-            const Values convolved = plain_convolved(y, channels, x[4]);
-            for (size_t i = 0; i < y.size(); ++i) y[i] += convolved[i];
-            return y;
-          },
-      .twice = Twice::refused,
-      .terms = norm.shape.count(),
-      .scale = 4};
-}
-
 // Two batch norms whose results are added before the first one's activation.
 std::vector<OpCase> add_batch_norms_rows() {
   const BatchNormCase cases[] = {
@@ -389,7 +362,6 @@ std::vector<OpCase> norm_rows() {
   append(rows, norm_pool_rows());
   append(rows, group_norm_rows());
   rows.push_back(convolved_norm_row());
-  rows.push_back(residual_tail_row());
   for (const Shape& shape : {Shape{4, 9}, Shape{2, 3, 17}, Shape{5}, Shape{3, 8}, Shape{2, 40}}) {
     const Shape features{shape[-1]};
     rows.push_back(

@@ -1,0 +1,42 @@
+// What `whisker evaluate` was asked to do.
+#pragma once
+
+#include "apps/terminal/facts.h"
+#include "data/loader/loader.h"
+#include "train/data/run_split.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace whisker {
+
+struct EvaluateArguments {
+  std::string weights;
+  std::vector<std::string> inputs;
+  std::string split;  // "": what `inputs` name
+  std::string label_pattern;
+  std::string csv;
+  std::string label_column, text_column, positive_class;
+  std::string header;  // "": as in training
+  std::string predictions, out;
+  size_t worst = 0;
+  bool force = false;
+  bool json = false;
+  bool null = false;
+  std::string device = "auto";
+  std::string gpus;
+  int64_t batch_size = 32;
+  int workers = auto_workers;
+  FactOptions facts;
+  std::optional<PrecisionKind> precision;  // that of the file's validation
+
+  /// What `split` is of the run's data.
+  RunPart run_part() const {
+    return {.split = split, .where = inputs.empty() ? "" : inputs.front()};
+  }
+};
+
+}  // namespace whisker

@@ -1,0 +1,192 @@
+#include "apps/commands/evaluate_images.h"
+
+#include "apps/commands/metrics_report.h"
+#include "apps/ranks/own_batches.h"
+#include "apps/ranks/rank_rounds.h"
+#include "apps/ranks/same_inputs.h"
+#include "apps/terminal/inputs.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/text.h"
+#include "data/images/image_dataset.h"
+#include "data/images/labelled_files.h"
+#include "data/images/png_bits.h"
+#include "data/images/split_list.h"
+#include "data/loader/device_loader.h"
+#include "train/experiment.h"
+#include "train/loop/rank_sums.h"
+#include "train/metrics/evaluate.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+// Counts the images that trained the weights, if the run folder lists them, and warns.
+std::optional<int64_t> warn_of_trained(const ImageFolder& images, const std::optional<PastRun>& run,
+                                       int verbosity) {
+  std::error_code error;
+  if (!run || !std::filesystem::exists(run->split(), error)) return std::nullopt;
+  int64_t trained = 0;
+  try {
+    trained = count_trained(read_split(run->split()), run->config.data.train, images);
+  } catch (const Error& damaged) {  // needed for a warning only
+    tell(fmt::format("whisker: warning: {}\n", damaged.what()));
+    return std::nullopt;
+  }
+  if (trained > 0 && verbosity >= 0) {
+    tell(fmt::format(
+        "whisker: warning: {} of these {} images trained the weights ({}): the metrics do not "
+        "apply to other images. Use --split val for the run's validation split.\n",
+        trained, images.size(), printable(run->split().string())));
+  }
+  return trained;
+}
+
+// What could not be read by any rank, in order: number of the file, and why.
+std::map<int64_t, std::string> bad_files(const BatchSource& source, RankGroup& ranks) {
+  std::vector<std::string> own;
+  for (const BadSample& bad : source.bad_samples()) {
+    own.push_back(std::to_string(bad.index));
+    own.push_back(bad.reason);
+  }
+  std::map<int64_t, std::string> all;
+  for (const std::vector<std::string>& texts : gather_texts(ranks, own)) {
+    for (size_t i = 0; i + 1 < texts.size(); i += 2)
+      all.emplace(std::stoll(texts[i]), texts[i + 1]);
+  }
+  return all;
+}
+
+struct OwnImage {
+  int64_t number = 0;  // among all
+  std::vector<float> probabilities;
+};
+
+// Collective: on rank 0, the images of all ranks in order. They come a block at a time, as one
+// message cannot hold any number of them.
+std::vector<EvaluatedImage> images_of_all_ranks(std::vector<OwnImage> own, const ImageFolder& files,
+                                                size_t width, RankGroup& ranks) {
+  constexpr size_t block = 1024;
+  const std::vector<int64_t> labels = files.labels();
+  std::map<int64_t, EvaluatedImage> all;
+  size_t most = 0;
+  for (const size_t count : ranks.gather(own.size())) most = std::max(most, count);
+  for (size_t begin = 0; begin < most; begin += block) {
+    std::vector<std::string> rows;
+    for (size_t i = begin; i < std::min(begin + block, own.size()); ++i) {
+      const std::vector<float> probabilities = std::move(own[i].probabilities);
+      std::string& row = rows.emplace_back();
+      row.append(reinterpret_cast<const char*>(&own[i].number), sizeof(int64_t));
+      row.append(reinterpret_cast<const char*>(probabilities.data()), width * sizeof(float));
+    }
+    for (const std::vector<std::string>& texts : gather_texts(ranks, rows)) {
+      if (!ranks.leads()) break;
+      for (const std::string& row : texts) {
+        int64_t number = 0;
+        std::vector<float> probabilities(width);
+        std::memcpy(&number, row.data(), sizeof number);
+        std::memcpy(probabilities.data(), row.data() + sizeof number, width * sizeof(float));
+        all.emplace(number,
+                    evaluated_image(files.file(number).string(),
+                                    labels[static_cast<size_t>(number)], std::move(probabilities)));
+      }
+    }
+  }
+  std::vector<EvaluatedImage> images;
+  for (auto& [number, image] : all) images.push_back(std::move(image));
+  return images;
+}
+
+// Rank 0 reads standard input for all.
+std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
+  if (std::ranges::count(arguments.inputs, "-") == 0) return arguments.inputs;
+  if (ranks.leads()) return gather_texts(ranks, expand_stdin(arguments.inputs, arguments.null))[0];
+  return gather_texts(ranks, {})[0];
+}
+
+}  // namespace
+
+int evaluate_images(const Network& network, const EvaluateArguments& arguments,
+                    const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
+                    int verbosity) {
+  std::vector<std::string> inputs = inputs_of(arguments, ranks);
+  const ImageFolder files = arguments.split.empty()
+                                ? label_files(inputs, {.classes = network.classes(),
+                                                       .label_pattern = arguments.label_pattern,
+                                                       .csv = arguments.csv})
+                                : images_of_split(network, *run, arguments.run_part());
+  if (!arguments.split.empty()) inputs.push_back(files.root.string());
+  require_same_images(ranks, files, prefixes_of(arguments.inputs, arguments.csv));
+  reports.add_inputs(files, inputs);
+  std::optional<int64_t> trained;
+  if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
+  Unreadable unreadable;
+  for (const SkippedFile& file : files.unreadable) {
+    if (ranks.leads()) unreadable.add(file.path, file.reason);
+  }
+  for (const std::string& note : files.notes) {
+    if (verbosity >= 0) tell(printable(note) + "\n");
+  }
+  if (const std::string use = files.use(); !use.empty() && verbosity >= 0 && ranks.leads()) {
+    tell(use + "\n");
+  }
+  if (network.preprocess().rules.png_bits == 16 && verbosity >= 0) {
+    const PngBits depth = find_png_bits(files, arguments.workers);
+    if (depth.bits <= 12) tell(dark_pngs_note(depth.read) + "\n");
+  }
+  if (files.size() == 0) {
+    fail(ErrorKind::data, "evaluate: no images found in the given files and folders");
+  }
+  const auto dataset = std::make_shared<ImageDataset>(
+      files, ImageDatasetOptions{.preprocess = network.preprocess()});
+  const Device device = network.arena().device();
+  const auto loader =
+      make_loader(dataset, std::make_shared<OwnBatches>(files.size(), arguments.batch_size, ranks),
+                  {.batch_size = arguments.batch_size,
+                   .workers = arguments.workers,
+                   .on_bad = OnBad::skip,
+                   .max_bad = 1},
+                  {.device = device, .dtype = network.arena().compute_dtype()});
+  const Objective objective(network.model(), {}, files.counts(), device);
+  const size_t width = network.classes().size();
+  std::vector<OwnImage> own;
+  const bool each = !arguments.predictions.empty() || !arguments.out.empty();
+  const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
+    auto rest = outputs.data<const float>();
+    for (const int64_t number : batch.indices) {
+      const auto row = rest.first(width);
+      network.check_outputs(row, files.file(number).string());
+      if (each) own.push_back({.number = number, .probabilities = {row.begin(), row.end()}});
+      rest = rest.subspan(width);
+    }
+  };
+  const auto metrics = evaluate(network, objective, *loader, nullptr, observe);
+  add_other_ranks(*metrics, ranks);
+  for (const auto& [index, reason] : bad_files(*loader, ranks)) {
+    if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
+  }
+  if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
+  std::vector<EvaluatedImage> images;
+  if (each) images = images_of_all_ranks(std::move(own), files, width, ranks);
+  if (!ranks.leads()) return 0;
+  // Whatever cannot be written, the metrics are printed; whatever cannot be printed, files are.
+  std::exception_ptr unprinted;
+  int code = 0;
+  try {
+    code = print_metrics(network, *metrics, unreadable, arguments.json, trained);
+  } catch (...) {
+    unprinted = std::current_exception();
+  }
+  reports.write(network, std::move(images), arguments.worst, arguments.weights);
+  if (unprinted) std::rethrow_exception(unprinted);
+  return code;
+}
+
+}  // namespace whisker

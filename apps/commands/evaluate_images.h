@@ -1,0 +1,20 @@
+// `whisker evaluate` of images.
+#pragma once
+
+#include "apps/commands/evaluate_arguments.h"
+#include "apps/commands/evaluated_images.h"
+#include "core/communicator/rank_group.h"
+#include "train/data/run_split.h"
+#include "train/model/network.h"
+
+#include <optional>
+
+namespace whisker {
+
+/// Measures on the images that `arguments` name, or on a part of `run`; prints the metrics and
+/// writes `reports`. Returns the exit code.
+int evaluate_images(const Network& network, const EvaluateArguments& arguments,
+                    const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
+                    int verbosity);
+
+}  // namespace whisker

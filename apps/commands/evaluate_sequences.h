@@ -1,0 +1,18 @@
+// `whisker evaluate` of text, rows and series.
+#pragma once
+
+#include "apps/commands/evaluate_arguments.h"
+#include "core/communicator/rank_group.h"
+#include "train/data/run_split.h"
+#include "train/model/network.h"
+
+#include <optional>
+
+namespace whisker {
+
+/// Measures on the data that `arguments` name, or on a part of `run`, and prints the metrics.
+/// Returns the exit code.
+int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
+                       const std::optional<PastRun>& run, RankGroup& ranks, int verbosity);
+
+}  // namespace whisker

@@ -1,0 +1,249 @@
+#include "apps/commands/worst_page.h"
+
+#include "apps/terminal/inputs.h"
+#include "core/error.h"
+#include "core/io/checksum_mark.h"
+#include "core/io/file.h"
+#include "core/io/text.h"
+#include "data/codec/decode.h"
+#include "data/codec/encode_jpeg.h"
+#include "train/inference/class_activation.h"
+#include "train/inference/image_input.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr size_t most_pairs = 6;
+constexpr size_t images_per_pair = 6;
+
+std::string html(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '"': escaped += "&quot;"; break;
+      case '\'': escaped += "&#39;"; break;
+      default: escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// RFC 4648.
+std::string base64(const std::vector<uint8_t>& bytes) {
+  constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t j = 0; j < 3; ++j) bits = bits << 8 | (i + j < bytes.size() ? bytes[i + j] : 0u);
+    for (size_t j = 0; j < 4; ++j) {
+      text += i + j <= bytes.size() ? digits[bits >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+std::string data_uri(const Image& image) {
+  constexpr int quality = 82;
+  return "data:image/jpeg;base64," + base64(encode_jpeg(image, {.quality = quality, .comment = ""}));
+}
+
+// The file's name with its class folder.
+std::string short_name(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const size_t folder = slash == std::string::npos || slash == 0 ? slash : path.rfind('/', slash - 1);
+  return folder == std::string::npos ? path : path.substr(folder + 1);
+}
+
+// The size of the folder that all images lie in, with its slash. A page is for others to see: what
+// is before says where its maker has them.
+size_t common_folder_size(const std::vector<EvaluatedImage>& images) {
+  std::string_view common = images.empty() ? "" : std::string_view(images[0].path);
+  for (const EvaluatedImage& one : images) {
+    const auto differs = std::ranges::mismatch(common, one.path).in1;
+    common = common.substr(0, static_cast<size_t>(differs - common.begin()));
+  }
+  return common.rfind('/') + 1;  // 0 for npos
+}
+
+class Page {
+ public:
+  Page(const Network& network, size_t folder_size)
+      : network_(network), classes_(network.classes()), folder_size_(folder_size) {}
+
+  std::string card(const EvaluatedImage& one) {
+    const std::string& label = classes_[static_cast<size_t>(one.label)];
+    const std::string& predicted = classes_[static_cast<size_t>(one.predicted)];
+    const bool right = one.label == one.predicted;
+    std::string text = fmt::format("<li class=\"card {}\">\n", right ? "right" : "wrong");
+    text += images_of(one, predicted);
+    text += fmt::format(
+        "<p class=\"verdict\"><span>{}</span> <strong>{}</strong> {:.1f} %</p>\n"
+        "<p>label <strong>{}</strong> {:.1f} % · loss {:.2f}</p>\n"
+        "<p class=\"path\" title=\"{}\">{}</p>\n</li>\n",
+        right ? "right:" : "wrong:", html(predicted),
+        100 * one.probabilities[static_cast<size_t>(one.predicted)], html(label),
+        100 * one.probabilities[static_cast<size_t>(one.label)], one.loss,
+        html(below_folder(one.path)), html(short_name(one.path)));
+    return text;
+  }
+
+ private:
+  std::string images_of(const EvaluatedImage& one, const std::string& predicted) {
+    const auto found = made_.find(one.path);
+    if (found != made_.end()) return found->second;
+    std::string text;
+    try {
+      const std::string bytes =
+          read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream);
+      Decoded decoded;
+      decode(bytes_of(bytes), {.rules = network_.preprocess().rules}, decoded);
+      const Image& image = decoded.image;
+      const Image seen = seen_image(network_.preprocess(), image);
+      ImageInput input(network_);
+      ImageInput::Batch batch = input.batch(1);
+      input.set(batch, 0, image);
+      const Tensor inputs = input.take(std::move(batch), std::array{int64_t{0}});
+      const ActivationMap map =
+          class_activation_maps(network_, inputs, std::vector{one.predicted}).front();
+      text = fmt::format(
+          "<div class=\"pair\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"{}\" "
+          "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network sees "
+          "{}\" loading=\"lazy\"></div>\n",
+          data_uri(seen), seen.width, seen.height, html(short_name(one.path)),
+          data_uri(with_heat(seen, map)), seen.width, seen.height, html(predicted));
+    } catch (const Error& error) {
+      text = fmt::format("<p>{}</p>\n", html(bare_reason(one.path, error.what())));
+    }
+    return made_[one.path] = text;
+  }
+
+  std::string below_folder(const std::string& path) const {
+    const std::string below = path.substr(folder_size_);
+    return below.starts_with('/') ? short_name(path) : below;  // some are absolute, some not
+  }
+
+  const Network& network_;
+  const std::vector<std::string>& classes_;
+  size_t folder_size_;  // what the paths of all images begin with
+  std::map<std::string, std::string> made_;
+};
+
+constexpr std::string_view page_begin = R"html(<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content=")html";
+constexpr std::string_view page_mark = "whisker evaluate --worst";
+
+constexpr std::string_view page_head = R"html(">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>What the network gets wrong</title>
+<style>
+:root { color-scheme: light dark; --back: #f6f7f9; --card: #fff; --text: #1c2230; --soft: #565f70;
+  --line: #d9dde5; --wrong: #b3261e; --right: #1a6b3c; }
+@media (prefers-color-scheme: dark) { :root { --back: #14171d; --card: #1f242d; --text: #e8ebf1;
+  --soft: #a6aebd; --line: #343b48; --wrong: #ff8a80; --right: #7ddc9f; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1500px; padding: 1.5rem; background: var(--back); color: var(--text);
+  font: 15px/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 .3rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .8rem; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .6rem; }
+p { margin: .15rem 0; }
+.lead, .path { color: var(--soft); }
+ul { list-style: none; margin: 0; padding: 0; display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); }
+.card { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--wrong);
+  border-radius: 8px; padding: .7rem; overflow: hidden; }
+.card.right { border-left-color: var(--right); }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: .4rem; margin-bottom: .5rem; }
+.pair img { width: 100%; height: auto; border-radius: 4px; display: block; }
+.verdict span { color: var(--wrong); }
+.right .verdict span { color: var(--right); }
+.path { font-size: .82rem; overflow-wrap: anywhere; }
+table { border-collapse: collapse; background: var(--card); }
+th, td { border: 1px solid var(--line); padding: .3rem .7rem; text-align: left; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+</style>
+</head>
+<body>
+)html";
+
+// Pairs (label, predicted) with the images mistaken so, the most frequent first.
+using Pairs = std::vector<std::pair<std::pair<int64_t, int64_t>, std::vector<const EvaluatedImage*>>>;
+Pairs confused_pairs(const std::vector<EvaluatedImage>& images) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<const EvaluatedImage*>> by_pair;
+  for (const EvaluatedImage& one : images) {
+    if (one.label != one.predicted) by_pair[{one.label, one.predicted}].push_back(&one);
+  }
+  Pairs pairs(by_pair.begin(), by_pair.end());
+  std::ranges::stable_sort(pairs, [](const auto& a, const auto& b) {
+    return a.second.size() > b.second.size();
+  });
+  pairs.resize(std::min(pairs.size(), most_pairs));
+  return pairs;
+}
+
+}  // namespace
+
+bool is_worst_page(std::string_view content) {
+  return content.starts_with(page_begin) && checksum_matches(content, page_mark);
+}
+
+std::string worst_page(const Network& network, std::vector<EvaluatedImage> images, size_t count,
+                       const std::string& weights) {
+  const std::vector<std::string>& classes = network.classes();
+  std::ranges::stable_sort(images, [](const auto& a, const auto& b) { return a.loss > b.loss; });
+  const Pairs pairs = confused_pairs(images);
+  const auto wrong = std::ranges::count_if(
+      images, [](const EvaluatedImage& one) { return one.label != one.predicted; });
+  Page page(network, common_folder_size(images));
+  std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head);
+  text += fmt::format(
+      "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} images are "
+      "classified wrong. Beside each image, as the network sees it, is where it sees the predicted "
+      "class: the brighter, the more.</p>\n</header>\n<main>\n",
+      html(short_name(weights)), wrong, images.size());
+  count = std::min(count, images.size());
+  text += fmt::format(
+      "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} images of the largest "
+      "loss</h2>\n<ul>\n",
+      count);
+  for (size_t i = 0; i < count; ++i) text += page.card(images[i]);
+  text += "</ul>\n</section>\n";
+  if (!pairs.empty()) {
+    text +=
+        "<section aria-labelledby=\"confused\">\n<h2 id=\"confused\">Most often confused</h2>\n"
+        "<table>\n<thead><tr><th scope=\"col\">label</th><th scope=\"col\">predicted</th>"
+        "<th scope=\"col\">images</th></tr></thead>\n<tbody>\n";
+    const auto name = [&](int64_t c) { return html(classes[static_cast<size_t>(c)]); };
+    for (const auto& [pair, of_pair] : pairs) {
+      text += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td></tr>\n",
+                          name(pair.first), name(pair.second), of_pair.size());
+    }
+    text += "</tbody>\n</table>\n";
+    for (const auto& [pair, of_pair] : pairs) {
+      text += fmt::format("<h3>{} taken for {}</h3>\n<ul>\n", name(pair.first), name(pair.second));
+      for (size_t i = 0; i < std::min(of_pair.size(), images_per_pair); ++i) {
+        text += page.card(*of_pair[i]);
+      }
+      text += "</ul>\n";
+    }
+    text += "</section>\n";
+  }
+  text += "</main>\n</body>\n</html>\n";
+  set_checksum(text, page_mark);
+  return text;
+}
+
+}  // namespace whisker

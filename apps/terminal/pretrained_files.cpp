@@ -1,0 +1,107 @@
+#include "apps/terminal/pretrained_files.h"
+
+#include "core/error.h"
+#include "core/io/text.h"
+#include "core/io/user_folder.h"
+#include "layers/builder/presets.h"
+
+#include <system_error>
+#include <vector>
+
+namespace whisker {
+namespace fs = std::filesystem;
+namespace {
+
+// Below the program's folder P: P/../scripts, P/../../scripts of a checkout; P/../share/whisker.
+fs::path fetch_script() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  fs::path above = program.parent_path();
+  for (int level = 0; level < 3 && above.has_relative_path(); ++level) {
+    above = above.parent_path();
+    for (const char* folder : {"scripts", "share/whisker/scripts"}) {
+      const fs::path script = above / folder / "fetch_weights.sh";
+      if (fs::exists(script, error)) return script;
+    }
+  }
+  return "scripts/fetch_weights.sh";
+}
+
+// For a shell; a plain word stays as it is.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+fs::path weights_folder() {
+  const fs::path data = user_folder("XDG_DATA_HOME", ".local/share");
+  return data.empty() ? data : data / "whisker" / "weights";
+}
+
+fs::path downloaded(const PretrainedWeights& weights) {
+  std::error_code error;
+  const fs::path file = weights_folder() / weights.file;
+  return file.is_absolute() && fs::is_regular_file(file, error) ? file : fs::path();
+}
+
+std::string fetch_command(const PretrainedWeights& weights) {
+  const fs::path script = fetch_script();
+  std::error_code error;
+  const fs::path below = script.lexically_relative(fs::current_path(error));
+  const bool inside = !below.empty() && *below.begin() != "..";
+  return fmt::format("{} {}", shell_word((inside ? below : script).string()), weights.preset);
+}
+
+void fail_unknown_model(std::string_view what, const std::string& name) {
+  std::vector<std::string> known = preset_names();
+  for (const auto& [alias, preset] : preset_aliases()) known.push_back(alias);
+  const std::string nearest = nearest_name(name, known);
+  fail(ErrorKind::usage,
+       "{}: expected the name of a network, got {}.{} 'whisker models' lists them.", what,
+       excerpt(name),
+       nearest.empty() ? std::string() : fmt::format(" Did you mean '{}'?", nearest));
+}
+
+const PretrainedWeights& pretrained_of(const std::string& model) {
+  const std::string name(model.empty() ? default_pretrained : std::string_view(model));
+  if (const PretrainedWeights* found = find_pretrained(name)) return *found;
+  if (!find_preset(name)) fail_unknown_model("train --pretrained: --model", name);
+  fail(ErrorKind::usage,
+       "train --pretrained: no weights file of '{}' is known. 'whisker models' lists the networks "
+       "that have one; without --pretrained a new network is trained.",
+       name);
+}
+
+fs::path pretrained_file(const PretrainedWeights& weights) {
+  const fs::path file = downloaded(weights);
+  if (!file.empty()) return file;
+  fail(ErrorKind::checkpoint,
+       "train --pretrained: no weights of {} at {}. This command downloads them: {}",
+       weights.preset, (weights_folder() / weights.file).string(), fetch_command(weights));
+}
+
+std::string unused_pretrained_note(const std::string& model) {
+  const PretrainedWeights* found = find_pretrained(model.empty() ? default_pretrained : model);
+  if (found && downloaded(*found).empty()) found = nullptr;
+  if (!found && model.empty()) {
+    for (const PretrainedWeights& weights : pretrained_weights()) {
+      if (downloaded(weights).empty()) continue;
+      found = &weights;
+      break;
+    }
+  }
+  if (!found) return "";
+  const bool is_default = found->preset == default_pretrained;
+  return fmt::format(
+      "a new network is trained, although pretrained weights of {} are here: {}--pretrained starts "
+      "from them",
+      found->preset, is_default ? "" : fmt::format("--model {} ", found->preset));
+}
+
+}  // namespace whisker
