@@ -73,10 +73,12 @@ class Checkpoint : private TorchDicts {
     }
     charged_ = true;
     TorchWeights weights;
+    size_t others = 0;  // of other prefixes
     each_tensor(chosen, [&](std::string name, size_t view) {
       if (!prefix.empty()) {
         if (!name.starts_with(prefix) || name.size() <= prefix.size() + 1 ||
             name[prefix.size()] != '.') {
+          ++others;
           return;
         }
         name.erase(0, prefix.size() + 1);
@@ -86,7 +88,8 @@ class Checkpoint : private TorchDicts {
     if (weights.views.empty()) refuse(chosen, prefix);
     weights.network = network();
     weights.library = library(chosen);
-    std::string note = what_was_left(chosen, weights.views.size());
+    if (!prefix.empty()) path_ += fmt::format("{}{}", path_.empty() ? "" : ".", prefix);
+    std::string note = what_was_left(chosen, weights.views.size(), others);
     if (!note.empty()) weights.notes.push_back(std::move(note));
     return weights;
   }
@@ -236,8 +239,9 @@ class Checkpoint : private TorchDicts {
   }
 
   // One line; nothing where all of the file is read.
-  std::string what_was_left(uint32_t chosen, size_t count) const {
+  std::string what_was_left(uint32_t chosen, size_t count, size_t other_tensors) const {
     Some others;
+    if (other_tensors > 0) others.add([&] { return fmt::format("{} others", other_tensors); });
     for (const auto& step : steps_) {
       each_item(step.first, [&](std::string_view name, uint32_t value) {
         if (name != step.second) others.add([&] { return left_out(step.first, name, value); });

@@ -192,6 +192,9 @@ class Exchange(ProgramTest):
         self.assertEqual(json.loads(self.metadata("s.safetensors")["classes"]), ["c0", "c1"])
         self.assertEqual(self.probabilities("s.safetensors", *images), expected)
         self.assertEqual(tensors_of(self.folder / "s.safetensors"), tensors_of(best))
+        torch_files.save({"state_dict": as_torch(best, "model.")}, self.folder / "lightning.ckpt")
+        self.whisker("import", "lightning.ckpt", "-o", "lightning.safetensors", "--names", "torchvision")
+        self.assertEqual(tensors_of(self.folder / "lightning.safetensors"), tensors_of(best))
         self.refused(2, "--classes: expected 2 names for s.pth, got 1000", "classify", "s.pth", *images,
                      "--classes", "imagenet")
         self.refused(2, "one of the keys image_size, resize_short", "classify", "s.pth", *images, "--input", "a=1")

@@ -167,7 +167,8 @@ TEST_P(Families, GiveTheLogitsOfTheirLibrary) {
   ASSERT_GE(got.size(), want.size());
   double largest = 1;
   for (const double value : want) largest = std::max(largest, std::fabs(value));
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4 * largest) << i;
+  // Of efficientnet_b4 PyTorch's own logits in f32 are up to 2.1e-4 from those in f64.
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 3e-4 * largest) << i;
 }
 
 std::vector<std::string> all_of(const PresetOfFile& found) {

@@ -51,8 +51,12 @@ TEST(TorchCheckpoint, AKeyChoosesTheWeights) {
                         "--weights-key model)"));
   EXPECT_THAT(names_in(read_torch(content, "model_ema.module")),
               ElementsAre("conv.bias", "conv.weight"));
+  EXPECT_THAT(read_torch(content, "model_ema.module").notes()[0],
+              HasSubstr("2 tensors of 'model_ema.module' are read; left out: 1 others, 'epoch', "
+                        "'model' (2 tensors: --weights-key model)"));
   EXPECT_THAT(names_in(read_torch(content, "conv")), ElementsAre("bias", "weight"));
-  for (const char* key : {"ema", "models", "model.con", "model_ema.module.conv.weight.x", "epoch"}) {
+  for (const char* key :
+       {"ema", "models", "model.con", "model_ema.module.conv.weight.x", "epoch"}) {
     EXPECT_THAT(torch_refusal(content, key, ErrorKind::usage),
                 HasSubstr("w.pth: --weights-key: expected a key, or the words before a dot"))
         << key;
