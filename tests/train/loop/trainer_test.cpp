@@ -357,6 +357,23 @@ TEST(Trainer, AResumeFollowsTheRecordedPlan) {
             "its schedule changed when it was resumed at step 13");
 }
 
+// Its config.yaml still has the shorter length.
+TEST(Trainer, ALongerRunCannotBeRepeated) {
+  const StripeFolder data;
+  Config config = data.config({"train.epochs=1", "schedule.kind=constant"});
+  fs::path folder;
+  {
+    TestRun run(config);
+    run.train();
+    folder = run.folder.path();
+  }
+  config.train.epochs = 2;
+  TestRun longer(config, folder);
+  EXPECT_EQ(longer.train().steps, 10);
+  EXPECT_EQ(load_last(folder / "last").state.unrepeatable,
+            "its length changed when it was resumed at step 6");
+}
+
 // A run that a version without plans began goes on as it began: the clock only stops it.
 TEST(Trainer, AnOldRunKeepsItsSchedule) {
   const StripeFolder data;
