@@ -102,8 +102,7 @@ TrainState TrainState::read(const JsonValue& json) {
   s.seconds = json.at("seconds").as_double(0, 1e12);
   s.metrics_bytes = json.at("metrics_bytes").as_uint();
   if (json.find("restart")) s.restart = count(json, "restart", 1'000'000);
-  if (const JsonValue* budget = json.find("time_budget"))
-    s.time_budget = budget->as_double(-1, 1e9);
+  if (const JsonValue* budget = json.find("time_budget")) s.time_budget = budget->as_double(-1);
   s.data_fingerprint = json.at("data_fingerprint").as_string();
   s.preprocess = json.at("preprocess").as_string();
   s.config = json.at("config").as_string();
