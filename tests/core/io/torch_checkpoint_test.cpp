@@ -52,7 +52,8 @@ TEST(TorchCheckpoint, AKeyChoosesTheWeights) {
   EXPECT_THAT(names_in(read_torch(content, "model_ema.module")),
               ElementsAre("conv.bias", "conv.weight"));
   EXPECT_THAT(names_in(read_torch(content, "conv")), ElementsAre("bias", "weight"));
-  for (const char* key : {"ema", "models", "model.con", "model_ema.module.conv.weight.x", "epoch"}) {
+  for (const char* key :
+       {"ema", "models", "model.con", "model_ema.module.conv.weight.x", "epoch"}) {
     EXPECT_THAT(torch_refusal(content, key, ErrorKind::usage),
                 HasSubstr("w.pth: --weights-key: expected a key, or the words before a dot"))
         << key;
