@@ -37,7 +37,8 @@ void TrainState::write(JsonWriter& json) const {
   json.field("correct", logged.correct).field("examples", logged.rows).end_object();
   json.field("initial_batches", initial_batches);
   json.field("best_metric", known(best_metric)).field("best_epoch", best_epoch);
-  json.field("validations", validations).field("stall_metric", known(stall_metric));
+  json.field("validations", validations).field("validated_step", validated_step);
+  json.field("stall_metric", known(stall_metric));
   json.field("stalled", stalled).field("ema_updates", ema_updates);
   json.key("schedule").begin_object().field("factor", schedule.factor);
   json.field("best", schedule.best).field("any", schedule.any);
@@ -83,6 +84,8 @@ TrainState TrainState::read(const JsonValue& json) {
   s.best_metric = metric_of(json.at("best_metric"));
   s.best_epoch = json.at("best_epoch").as_int(-1, s.epoch);
   s.validations = count(json, "validations");
+  if (const JsonValue* step = json.find("validated_step"))
+    s.validated_step = step->as_int(-1, s.step);
   s.stall_metric = metric_of(json.at("stall_metric"));
   s.stalled = count(json, "stalled", s.validations);
   s.ema_updates = count(json, "ema_updates");
