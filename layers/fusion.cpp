@@ -279,8 +279,8 @@ std::optional<LayerValue> run_norm_add(Layers layers, const FusedLayers& match, 
   const LayerValue y = body_before_tail(block, x.y, pass);
   const BatchNormOperands norm = tail_operands(block, y, pass);
   const TapeScope scope(tail_of(&block.body())->path());
-  return LayerValue{
-      .y = batch_norm(y.y, norm.gamma, norm.beta, norm.state, norm.options, shortcut)};
+  return LayerValue{.y =
+                        batch_norm(y.y, norm.gamma, norm.beta, norm.state, norm.options, shortcut)};
 }
 
 std::optional<int> plan_norm_add(Layers layers, const FusedLayers& match, MemoryPlan& plan, int x) {

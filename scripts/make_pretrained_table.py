@@ -44,7 +44,7 @@ FIRST_DATA = {"in21k": "ImageNet-21k", "in22k": "ImageNet-22k", "in12k": "ImageN
 def all_presets():
     """Name: (library, data, name in the library), in the order of the program's own list."""
     sections = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(PRESETS.glob("*.yaml"))
-                if path.stem not in ("variants", "pretrained")}
+                if path.stem not in ("variants", "weights_tags", "pretrained")}
     variants = yaml.safe_load((PRESETS / "variants.yaml").read_text())
     aliases = {preset: name for name, preset in variants.items() if isinstance(preset, str)}
     sections |= {name: section for name, section in variants.items() if isinstance(section, dict)}

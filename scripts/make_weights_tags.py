@@ -37,7 +37,7 @@ def read_presets():
     """(sections by preset, preset by alias)."""
     presets, aliases = {}, {}
     for path in sorted(PRESETS.glob("*.yaml")):
-        if path != FILE and path.stem != "variants":
+        if path.stem not in ("variants", "weights_tags", "pretrained"):
             presets[path.stem] = yaml.safe_load(path.read_text())
     for name, value in yaml.safe_load((PRESETS / "variants.yaml").read_text()).items():
         if isinstance(value, str):

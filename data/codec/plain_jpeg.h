@@ -12,8 +12,8 @@ namespace whisker {
 // Note [Plain JPEG] Baseline (SOF0, ITU T.81), 8 bits, three components of YCbCr at 4:4:4, 4:2:2 or
 // 4:2:0 in one interleaved scan, with or without restarts, followed by the end marker. libjpeg has
 // read all of it without a warning, at an eighth of the image's sides: so nothing is missing, and
-// decode() reads every plain JPEG without an error. Everything else goes to decode(), which reads it
-// or reports the error.
+// decode() reads every plain JPEG without an error. Everything else goes to decode(), which reads
+// it or reports the error.
 
 /// The file for a device's decoder, if it is plain: without metadata (EXIF, comments, profiles) and
 /// trailing bytes, with a JFIF header for YCbCr. Linear in the file's size.

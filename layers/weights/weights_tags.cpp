@@ -5,7 +5,6 @@
 #include <cctype>
 #include <map>
 
-
 namespace whisker {
 
 /// In presets_data.cpp, which the build makes.
@@ -56,9 +55,9 @@ std::vector<std::string> WeightsTag::settings() const {
   for (size_t i = 0; i < data.size(); ++i) {
     std::vector<std::string> values;
     for (const YamlNode& value : data[i].items()) values.push_back(value.text());
-    settings.push_back(fmt::format("{}={}", data.keys()[i],
-                                   values.empty() ? data[i].text()
-                                                  : fmt::format("[{}]", fmt::join(values, ", "))));
+    settings.push_back(fmt::format(
+        "{}={}", data.keys()[i],
+        values.empty() ? data[i].text() : fmt::format("[{}]", fmt::join(values, ", "))));
   }
   return settings;
 }

@@ -37,7 +37,8 @@ void TrainState::write(JsonWriter& json) const {
   json.field("correct", logged.correct).field("examples", logged.rows).end_object();
   json.field("initial_batches", initial_batches);
   json.field("best_metric", known(best_metric)).field("best_epoch", best_epoch);
-  json.field("validations", validations).field("stall_metric", known(stall_metric));
+  json.field("validations", validations).field("validated_step", validated_step);
+  json.field("stall_metric", known(stall_metric));
   json.field("stalled", stalled).field("ema_updates", ema_updates);
   json.key("schedule").begin_object().field("factor", schedule.factor);
   json.field("best", schedule.best).field("any", schedule.any);
@@ -83,6 +84,8 @@ TrainState TrainState::read(const JsonValue& json) {
   s.best_metric = metric_of(json.at("best_metric"));
   s.best_epoch = json.at("best_epoch").as_int(-1, s.epoch);
   s.validations = count(json, "validations");
+  if (const JsonValue* step = json.find("validated_step"))
+    s.validated_step = step->as_int(-1, s.step);
   s.stall_metric = metric_of(json.at("stall_metric"));
   s.stalled = count(json, "stalled", s.validations);
   s.ema_updates = count(json, "ema_updates");
@@ -102,8 +105,7 @@ TrainState TrainState::read(const JsonValue& json) {
   s.seconds = json.at("seconds").as_double(0, 1e12);
   s.metrics_bytes = json.at("metrics_bytes").as_uint();
   if (json.find("restart")) s.restart = count(json, "restart", 1'000'000);
-  if (const JsonValue* budget = json.find("time_budget"))
-    s.time_budget = budget->as_double(-1, 1e9);
+  if (const JsonValue* budget = json.find("time_budget")) s.time_budget = budget->as_double(-1);
   s.data_fingerprint = json.at("data_fingerprint").as_string();
   s.preprocess = json.at("preprocess").as_string();
   s.config = json.at("config").as_string();

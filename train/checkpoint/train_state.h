@@ -14,18 +14,19 @@ namespace whisker {
 
 /// Everything about a run that is neither weights nor configuration.
 struct TrainState {
-  int64_t epoch = 0;        ///< epoch in progress
-  int64_t batch = 0;        ///< next batch of that epoch
-  int64_t step = 0;         ///< optimizer steps taken: what schedule and log count
-  int64_t updates = 0;      ///< of those the ones that changed weights: fewer in f16 only
-  double loss_sum = 0;      ///< of the epoch's batches so far, weighted by rows
-  int64_t correct = 0;      ///< of the epoch's rows so far
-  int64_t rows = 0;         ///< likewise, all of them: examples, a language model's tokens
-  double best_metric = 0;   ///< of the weights in best.safetensors
-  int64_t best_epoch = -1;  ///< -1: none yet
-  int64_t validations = 0;  ///< done
-  double stall_metric = 0;  ///< early stopping: the value to improve on
-  int64_t stalled = 0;      ///< validations without improvement
+  int64_t epoch = 0;            ///< epoch in progress
+  int64_t batch = 0;            ///< next batch of that epoch
+  int64_t step = 0;             ///< optimizer steps taken: what schedule and log count
+  int64_t updates = 0;          ///< of those the ones that changed weights: fewer in f16 only
+  double loss_sum = 0;          ///< of the epoch's batches so far, weighted by rows
+  int64_t correct = 0;          ///< of the epoch's rows so far
+  int64_t rows = 0;             ///< likewise, all of them: examples, a language model's tokens
+  double best_metric = 0;       ///< of the weights in best.safetensors
+  int64_t best_epoch = -1;      ///< -1: none yet
+  int64_t validations = 0;      ///< done
+  int64_t validated_step = -1;  ///< of the last validation; -1: none yet, or not known
+  double stall_metric = 0;      ///< early stopping: the value to improve on
+  int64_t stalled = 0;          ///< validations without improvement
   Schedule::State schedule;
   struct LossScale {  // of f16
     float value = 1;

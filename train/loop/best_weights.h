@@ -13,8 +13,8 @@
 namespace whisker {
 
 struct BestWeights {
-  std::string problem;           ///< why they cannot be read: "the best weights are missing"; or ""
-  int64_t epoch = 0;             ///< that made them, from 1; 0: the file does not say it
+  std::string problem;  ///< why they cannot be read: "the best weights are missing"; or ""
+  int64_t epoch = 0;    ///< that made them, from 1; 0: the file does not say it
   std::optional<double> metric = {};  ///< of their validation; unset where it overflowed
 };
 

@@ -20,8 +20,8 @@ std::string environment_difference(const std::vector<BackendProperty>& then,
                                    const std::vector<BackendProperty>& now);
 
 /// Throws checkpoint, naming `run`, unless `experiment` can repeat it: the run recorded its
-/// environment, kept it and its schedule when it was resumed, and environment and data are the same
-/// now.
+/// environment, kept it, its length and its schedule when it was resumed, and environment and data
+/// are the same now.
 void check_repeatable(const std::filesystem::path& run, const TrainState& recorded,
                       const Experiment& experiment);
 

@@ -88,7 +88,6 @@ void Trainer::resume() {
         best_figure_.name, state_.stalled, state_.stalled));
   } else if (reached_plan()) {
     stop_reason_ = StopReason::planned;
-    validated_step_ = state_.step;
     observer_.on_message(nothing_to_do());
   } else {
     observer_.on_message(
@@ -115,7 +114,7 @@ TrainResult Trainer::run() {
   }
   if (profile_.trace()) write_trace();  // the run ends before its last traced batch
   const bool stopped = stop_reason_ && *stop_reason_ != StopReason::early_stopping;
-  if (stopped && signal_ == 0 && validated_step_ != state_.step) validate_at_stop();
+  if (stopped && signal_ == 0 && state_.validated_step != state_.step) validate_at_stop();
   writer_.finish();
   tell_notes();
   return {.reason = stop_reason_.value_or(StopReason::finished),

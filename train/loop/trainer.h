@@ -137,7 +137,6 @@ class Trainer {
   double prepare_start_ = 0;     // by now()
   bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
-  int64_t validated_step_ = -1;
   int64_t validated_epoch_ = -1;
   Figure best_figure_;  // what makes the best weights; its value is nothing
   std::chrono::steady_clock::time_point start_;

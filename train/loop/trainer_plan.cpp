@@ -55,9 +55,9 @@ std::string Trainer::follow_changes(const TrainState& saved) {
              plans.back().step >= schedule.steps(config.schedule.restart);
   const std::string change = schedule_change(config, schedule, saved);
   const std::string other = environment_difference(saved.environment, environment_of(experiment_));
-  if (state_.unrepeatable.empty() && !change.empty()) {
-    state_.unrepeatable =
-        fmt::format("its schedule changed when it was resumed at step {}", saved.step + 1);
+  if (state_.unrepeatable.empty() && (other_length || !change.empty())) {
+    state_.unrepeatable = fmt::format("its {} changed when it was resumed at step {}",
+                                      change.empty() ? "length" : "schedule", saved.step + 1);
   } else if (state_.unrepeatable.empty() && !saved.environment.empty() && !other.empty()) {
     state_.unrepeatable = fmt::format("it was resumed at step {} with another environment ({})",
                                       saved.step + 1, other);

@@ -98,7 +98,7 @@ std::string Trainer::check_origin(const BestWeights& found) const {
 // Whether these are the best weights so far; they are saved then.
 bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   validation_ = metrics;
-  validated_step_ = state_.step;
+  state_.validated_step = state_.step;
   validated_epoch_ = state_.epoch;
   const double metric = experiment_.best_figure(*metrics).value;
   if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
@@ -161,7 +161,10 @@ void Trainer::validate_last_epoch() {
 // stopping and schedule hear nothing of it, so that a resumed run goes on as it would have.
 void Trainer::validate_at_stop() {
   const std::shared_ptr<const Metrics> metrics = validate();
-  if (signal_ != 0) return;
+  if (signal_ != 0) {
+    stop_reason_ = StopReason::signal;  // a resume validates again
+    return;
+  }
   const bool best = take_best(metrics);
   log_.validation(*metrics, best, state_.epoch, state_.step);
   observer_.on_message(

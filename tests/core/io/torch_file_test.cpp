@@ -160,9 +160,9 @@ TEST(TorchFile, KnowsEveryMakerOfTensors) {
   EXPECT_THAT(torch_refusal(old_file("}" + text("w") + subclass.substr(0, subclass.size() - 3) +
                                      "00tR" + "s")),
               HasSubstr("a damaged pickle"));
-  const std::string nested =
-      "ctorch._tensor\n_rebuild_from_type_v2\n(" + subclass.substr(0, subclass.find('(')) +
-      "ctorch.nn.parameter\nBuffer\n(" + arguments + "t}tR";
+  const std::string nested = "ctorch._tensor\n_rebuild_from_type_v2\n(" +
+                             subclass.substr(0, subclass.find('(')) +
+                             "ctorch.nn.parameter\nBuffer\n(" + arguments + "t}tR";
   EXPECT_THAT(torch_refusal(old_file("}" + text("w") + nested + "s")),
               HasSubstr("a damaged pickle: a call of torch._tensor._rebuild_from_type_v2"));
 }

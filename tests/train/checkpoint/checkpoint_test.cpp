@@ -244,6 +244,7 @@ TEST_F(CheckpointFiles, ValuesThatNoRunHasAreRefused) {
       {"examples", {"-1", "9223372036854775807"}},
       {"best_epoch", {"-2", "2"}},
       {"validations", {"-1", "9223372036854775807"}},
+      {"validated_step", {"-2", "9223372036854775807"}},
       {"stalled", {"-1", "2"}},
       {"ema_updates", {"-1", "9223372036854775807"}},
       {"factor", {"-0.5", "1.5"}},

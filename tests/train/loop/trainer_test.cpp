@@ -357,6 +357,42 @@ TEST(Trainer, AResumeFollowsTheRecordedPlan) {
             "its schedule changed when it was resumed at step 13");
 }
 
+TEST(Trainer, TheLastPlannedStepIsValidatedOnce) {
+  const StripeFolder data;
+  const Config config = data.config({"schedule.kind=one_cycle", "train.time_budget_minutes=1000"});
+  TestRun run(config);
+  run.trainer.repeat(planned_for_12_steps());
+  run.recorder.each_step = [&](const StepEvent& event) { run.stop = event.step == 12 ? 15 : 0; };
+  const TrainResult stopped = run.train();
+  ASSERT_EQ(stopped.reason, StopReason::signal);
+  EXPECT_EQ(stopped.validation_epoch, 1);
+  const fs::path folder = run.folder.path();
+  run.folder.close();
+  for (const int64_t validated : {2, -1}) {
+    TestRun resumed(config, folder);
+    const TrainResult result = resumed.train();
+    EXPECT_EQ(result.reason, StopReason::planned);
+    EXPECT_EQ(result.validation_epoch, validated);
+  }
+}
+
+// Its config.yaml still has the shorter length.
+TEST(Trainer, ALongerRunCannotBeRepeated) {
+  const StripeFolder data;
+  Config config = data.config({"train.epochs=1", "schedule.kind=constant"});
+  fs::path folder;
+  {
+    TestRun run(config);
+    run.train();
+    folder = run.folder.path();
+  }
+  config.train.epochs = 2;
+  TestRun longer(config, folder);
+  EXPECT_EQ(longer.train().steps, 10);
+  EXPECT_EQ(load_last(folder / "last").state.unrepeatable,
+            "its length changed when it was resumed at step 6");
+}
+
 // A run that a version without plans began goes on as it began: the clock only stops it.
 TEST(Trainer, AnOldRunKeepsItsSchedule) {
   const StripeFolder data;

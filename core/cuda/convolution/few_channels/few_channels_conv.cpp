@@ -59,8 +59,8 @@ ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
   const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::f16;
   const bool known = has_kernel(request, narrow) && site.capability >= 80 &&
                      (narrow || request.tf32) && g.groups == 1 && !request.residual &&
-                     !request.sums && !request.normalised && activation_fits &&
-                     g.dilation_h == 1 && g.dilation_w == 1 && fits(g) &&
+                     !request.sums && !request.normalised && activation_fits && g.dilation_h == 1 &&
+                     g.dilation_w == 1 && fits(g) &&
                      (!request.pooled || (g.stride_h == 1 && is_monotonic(g.activation)));
   if (!known) return nullptr;
   return std::make_unique<FewChannelsConv>(request);
