@@ -104,6 +104,42 @@ Run batch_norm(const Shape& shape, Part part, bool residual) {
   return {backward, bytes_of({x, dy, dx}), bytes_of({x, dy})};
 }
 
+Run squeeze_excite_backward(const Shape& shape, bool fused) {
+  Backend& backend = backend_of(gpu);
+  const Shape channels{shape[3]}, per_image = shape.with(1, 1).with(2, 1);
+  const BatchNormGeometry g{.rows = shape.count() / shape[3],
+                            .channels = shape[3],
+                            .n = shape[0],
+                            .h = shape[1],
+                            .w = shape[2],
+                            .activation = {Activation::silu},
+                            .training = true,
+                            .dtype = DType::bf16};
+  const Tensor x = random(shape, 1), dy = random(shape, 2), dx = empty(shape, bf16);
+  const Tensor factor = random(per_image, 3), addend = random(per_image, 4);
+  const Tensor between = fused ? Tensor() : empty(shape, bf16);
+  const Tensor gamma = ones(channels, f32), beta = zeros(channels, f32);
+  const Tensor mean = zeros(channels, f32), inv_std = ones(channels, f32);
+  const Tensor dgamma = empty(channels, f32), dbeta = empty(channels, f32);
+  const auto run = [=, &backend] {
+    UnsummedGrads given{dy, addend, factor};
+    if (!fused) {
+      const auto binary = [&](BinaryOp op, const Tensor& a, const Tensor& b) {
+        backend.elementwise().binary(op, BroadcastGeometry::of(shape, per_image, shape),
+                                     {.a = a, .b = b}, between);
+      };
+      binary(BinaryOp::mul, dy, factor);
+      binary(BinaryOp::add, between, addend);
+      given = {between, {}};
+    }
+    backend.normalization().batch_norm_backward(
+        g, {.x = x, .gamma = gamma, .beta = beta, .mean = mean, .inv_std = inv_std}, given,
+        {.dx = dx, .dgamma = dgamma, .dbeta = dbeta});
+  };
+  const int64_t one = x.bytes();
+  return {run, (fused ? 3 : 7) * one, 2 * one};
+}
+
 Run add_batch_norms(const Shape& shape, bool backward, bool fused) {
   Backend& backend = backend_of(gpu);
   const Shape channels{shape[3]};

@@ -25,6 +25,10 @@ enum class Part { train, inference, backward };
 /// With relu behind it; `residual` as at the end of a residual block.
 Run batch_norm(const Shape& x, Part part, bool residual);
 
+/// Backward of a norm with silu whose result squeeze-and-excitation scales; `fused`: the norm
+/// computes its dy from the factors and the mean's gradient, else it is written out.
+Run squeeze_excite_backward(const Shape& x, bool fused);
+
 /// The end of a residual block with a projection, whose result two layers read; `fused`: as one
 /// operator.
 Run add_batch_norms(const Shape& x, bool backward, bool fused);

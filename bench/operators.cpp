@@ -67,6 +67,15 @@ std::vector<Row> all_rows() {
     add("residual_forward", Part::train, true);
     add("residual_backward", Part::backward, true);
   }
+  const Shape scaled[] = {
+      {128, 112, 112, 32}, {128, 28, 28, 240}, {128, 14, 14, 672}, {128, 7, 7, 1152}};
+  for (const Shape& map : scaled) {
+    for (const bool fused : {true, false}) {
+      rows.push_back({fmt::format("squeeze_excite_{}_backward_{}x{}x{}", fused ? "fused" : "apart",
+                                  map[1], map[2], map[3]),
+                      [=] { return squeeze_excite_backward(map, fused); }});
+    }
+  }
   const Shape residual_tails[] = {{256, 28, 28, 128}, {256, 14, 14, 256}, {256, 7, 7, 512},
                                   {256, 56, 56, 256}, {256, 28, 28, 512}, {256, 14, 14, 1024},
                                   {256, 7, 7, 2048}};

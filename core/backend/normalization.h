@@ -82,8 +82,10 @@ class NormalizationKernels {
                                     const KnownStatistics& statistics, const Tensor& y) = 0;
   /// True when batch_norm_backward adds up the parts of dy itself.
   virtual bool adds_unsummed_grads() const { return false; }
-  /// dy.second is undefined unless adds_unsummed_grads(). The activation's slope follows from y, or
-  /// without a residual from x, gamma and beta.
+  /// True when batch_norm_backward multiplies dy by its factor itself, too.
+  virtual bool scales_grads(const BatchNormGeometry&) const { return false; }
+  /// dy.second is undefined unless adds_unsummed_grads(), dy.factor unless scales_grads(g). The
+  /// activation's slope follows from y, or without a residual from x, gamma and beta.
   virtual void batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
                                    const UnsummedGrads& dy, const NormGrads& out) = 0;
   virtual void layer_norm(const LayerNormGeometry& g, const NormInputs& in,

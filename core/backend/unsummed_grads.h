@@ -5,9 +5,11 @@
 
 namespace whisker {
 
-/// A gradient as the sum of two tensors; without the second, the first alone.
+/// A gradient as the sum of two tensors; without the second, the first alone. With a factor it is
+/// first * factor + second, where first is (N,H,W,C), factor and second (N,1,1,C).
 struct UnsummedGrads {
   Tensor first, second;
+  Tensor factor = {};
 };
 
 }  // namespace whisker

@@ -1,9 +1,13 @@
 // Presets against the counts of the networks they are named after.
 #include "layers/builder/presets.h"
 
+#include "core/autograd/autograd.h"
+#include "core/backend/registry.h"
+#include "core/ops/ops.h"
 #include "layers/builder/model_builder.h"
 #include "layers/memory_plan.h"
 #include "tests/support/error_of.h"
+#include "tests/support/recording_backend.h"
 
 #include <algorithm>
 #include <string>
@@ -100,6 +104,23 @@ TEST(Presets, TakeTheGridOfPositionsThatIsSaid) {
   EXPECT_EQ(positions("{grid: 6, layers: " + with(", grid: 5") + "}"), 5 * 5);
   EXPECT_THAT(test::message_of(ErrorKind::usage, [&] { positions("{preset: vit_s_16, grid: 0}"); }),
               testing::HasSubstr("from 1 to 256"));
+}
+
+// On a device that multiplies there, every block's gradient reaches the norm before it in parts.
+TEST(Presets, WriteNoGradientOfWhatSqueezeExciteScales) {
+  test::RecordingBackend backend(backend_of(reference_device));
+  const ReferenceStandIn stand_in(backend);
+  auto& norms = static_cast<test::RecordedNormalization&>(backend.normalization());
+  const std::pair<const char*, int> blocks[] = {
+      {"efficientnet_b0", 16}, {"mobilenet_v3_large", 8}, {"regnet_y_400mf", 16}};
+  for (const auto& [name, count] : blocks) {
+    const Model model = build_preset(name, 32, 3);
+    const ParameterArena arena(model.net->parameters(), reference_device, 1);
+    norms.scaled = 0;
+    const Tensor images = rand_normal({2, 32, 32, 3}, 0, 1, 1, 1, {.device = reference_device});
+    backward(sum((*model.net)(images, {.training = true})));
+    EXPECT_EQ(norms.scaled, count) << name;
+  }
 }
 
 TEST(Presets, CarryTorchvisionsNamesInItsOrder) {

@@ -13,6 +13,7 @@
 #include "core/backend/shape_index.h"
 #include "core/backend/training_step.h"
 #include "core/backend/unsummed_grads.h"
+#include "core/ops/ops.h"
 
 #include <cstddef>
 #include <deque>
@@ -155,7 +156,19 @@ struct RecordedNormalization final : Recorded<NormalizationKernels> {
   using Recorded::Recorded;
   WHISKER_RECORD_4(batch_norm_train)
   WHISKER_RECORD_4(batch_norm_inference)
-  WHISKER_RECORD_4(batch_norm_backward)
+  bool adds_unsummed_grads() const override { return true; }
+  bool scales_grads(const BatchNormGeometry&) const override { return true; }
+  void batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
+                           const UnsummedGrads& dy, const NormGrads& out) override {
+    Tensor sum = dy.first;
+    if (dy.factor.defined()) {
+      sum = mul(sum, dy.factor);
+      ++scaled;
+    }
+    if (dy.second.defined()) sum = add(sum, dy.second);
+    record(&K::batch_norm_backward, g, saved, UnsummedGrads{sum, {}}, out);
+  }
+  int scaled = 0;  ///< gradients with a factor so far
   WHISKER_RECORD_3(layer_norm)
   WHISKER_RECORD_4(layer_norm_backward)
   WHISKER_RECORD_3(group_norm)

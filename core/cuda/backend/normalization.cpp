@@ -17,6 +17,7 @@ class Normalization final : public NormalizationKernels, CudaKernels {
   using CudaKernels::CudaKernels;
 
   bool adds_unsummed_grads() const override { return true; }
+  bool scales_grads(const BatchNormGeometry& g) const override { return g.rows <= INT32_MAX; }
 
   void batch_norm_train(const BatchNormGeometry& g, const NormInputs& in, const NormOutputs& out,
                         const RunningStatistics& running) override {
@@ -52,6 +53,7 @@ class Normalization final : public NormalizationKernels, CudaKernels {
                                  {.x = pointer(saved.x),
                                   .y = pointer(saved.y),
                                   .dy = dy.first.raw(),
+                                  .factor = pointer(dy.factor),
                                   .more = pointer(dy.second),
                                   .gamma = channels(saved.gamma),
                                   .beta = channels(saved.beta),

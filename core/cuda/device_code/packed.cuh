@@ -138,6 +138,25 @@ __device__ inline uint32_t two_rounded(float low, float high) {
   if constexpr (std::is_same_v<T, bfloat_t>) two = __floats2bfloat162_rn(low, high);
   return reinterpret_cast<const uint32_t&>(two);
 }
+/// a b + c of words' elements, rounded once. Before compute capability 8.0 bf16 goes through f32.
+template <class T>
+__device__ inline uint32_t fma_of(uint32_t a, uint32_t b, uint32_t c) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  constexpr bool packed = std::is_same_v<T, half_t>;
+#else
+  constexpr bool packed = sizeof(T) == 2;
+#endif
+  if constexpr (packed) {
+    const TwoElements<T> y = __hfma2(two_elements<T>(a), two_elements<T>(b), two_elements<T>(c));
+    return reinterpret_cast<const uint32_t&>(y);
+  } else {
+    const auto fma_at = [&](int e) {
+      return fmaf(element<T>(a, e), element<T>(b, e), element<T>(c, e));
+    };
+    if constexpr (sizeof(T) == 4) return __float_as_uint(fma_at(0));
+    if constexpr (sizeof(T) == 2) return two_rounded<T>(fma_at(0), fma_at(1));
+  }
+}
 /// Word i of a pack whose element v, element e of the word, is value(e, v), rounded.
 template <class T, int N, class Value>
 __device__ inline uint32_t mapped(int i, const Value& value) {

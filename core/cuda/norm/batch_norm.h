@@ -46,10 +46,11 @@ void batch_norm_inference(Context& context, const BatchNormGeometry& g, const Ba
 
 /// As NormalizationKernels::batch_norm_backward; null is undefined.
 struct BatchNormGradient {
-  const void* x = nullptr;     // (rows, channels)
-  const void* y = nullptr;     // (rows, channels)
-  const void* dy = nullptr;    // (rows, channels)
-  const void* more = nullptr;  // (rows, channels): added to dy
+  const void* x = nullptr;       // (rows, channels)
+  const void* y = nullptr;       // (rows, channels)
+  const void* dy = nullptr;      // (rows, channels)
+  const void* factor = nullptr;  // (images, channels) of dy; then fewer than 2^31 rows
+  const void* more = nullptr;    // (rows, channels), beside a factor (images, channels): added
   Channels gamma = {}, beta = {};
   const float* mean = nullptr;     // (channels)
   const float* inv_std = nullptr;  // (channels)

@@ -1,5 +1,7 @@
 // Batch normalisation's gradients in two passes: the first adds up dz and dz (x - mean), the second
-// computes dx from these sums, from the last row to the first.
+// computes dx from these sums, from the last row to the first. Where squeeze-and-excitation scaled
+// y, both compute dy from what they are given in its place: see Gate.
+#include "core/cuda/kernels/walk.cuh"
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm.h"
 
@@ -59,15 +61,57 @@ constexpr ActivationSpec curve_of(Slope s) {
   return {s == Slope::silu ? Activation::silu : Activation::hard_swish};
 }
 
+struct NoGate {};
+
+/// The gradient is dy factor + addend, rounded once to T. Both operands are read where they are
+/// used, not rows ahead: the other rows of an image find them in the L1 cache.
+template <class T>
+struct Gate {
+  const T* factor;  // (images, channels)
+  const T* addend;  // (images, channels)
+  uint32_t channels;
+  Divisors<uint32_t> positions;  // of an image: the only extent
+
+  static Gate of(const BatchNormGeometry& g, const BatchNormGradient& p) {
+    return {static_cast<const T*>(p.factor), static_cast<const T*>(p.more),
+            static_cast<uint32_t>(g.channels), Divisors<uint32_t>(1, {g.h * g.w})};
+  }
+  template <int V>
+  __device__ PackBytes<T, V> gradient(const PackBytes<T, V>& dy, int64_t row,
+                                      int64_t channel) const {
+    const uint32_t image = positions.quotient(static_cast<uint32_t>(row), 0);
+    const auto at = static_cast<int64_t>(uint64_t{image} * channels) + channel;
+    const PackBytes<T, V> scale = load_pack_bytes<V>(factor, at);
+    const PackBytes<T, V> shift = load_pack_bytes<V>(addend, at);
+    PackBytes<T, V> result;
+    if constexpr (sizeof(result) < 4) {
+      result = static_cast<PackBytes<T, V>>(fma_of<T>(dy, scale, shift));
+    } else {
+      const auto word = [](const auto& bytes, size_t i) {
+        return reinterpret_cast<const uint32_t*>(&bytes)[i];
+      };
+#pragma unroll
+      for (size_t i = 0; i < sizeof(result) / 4; ++i) {
+        reinterpret_cast<uint32_t*>(&result)[i] =
+            fma_of<T>(word(dy, i), word(scale, i), word(shift, i));
+      }
+    }
+    return result;
+  }
+};
+
 /// The tensors that a pass reads (rows, channels): dy always, y where the slope comes from it, the
-/// others where they are not null.
-template <class T, int V, Slope S>
+/// others where they are not null. G is NoGate, or Gate in place of `more`.
+template <class T, int V, Slope S, class G>
 struct GradientRows {
+  static constexpr bool gated = !std::is_same_v<G, NoGate>;
   const T* x;
   const T* y;
   const T* dy;
   const T* more;  // added to dy
   float six;      // the least value that relu6 makes 6; NaN for relu
+  G gate;
+  int64_t channel;  // the thread's first
 
   struct Row {
     PackBytes<T, V> x, y, dy, more;
@@ -80,13 +124,17 @@ struct GradientRows {
   }
   /// dz, rounded to T, and x - center. See Note [relu's gradient and NaN] in
   /// core/reference/activation_functions.h.
-  __device__ void read(const Row& row, const Factors<V>& f, float (&dz)[V],
-                       float (&deviation)[V]) const {
+  __device__ void read(const RowPosition& position, const Row& row, const Factors<V>& f,
+                       float (&dz)[V], float (&deviation)[V]) const {
     float in[V], out[V];
-    to_floats<T>(row.dy, dz);
+    if constexpr (gated) {
+      to_floats<T>(gate.template gradient<V>(row.dy, position.row, channel), dz);
+    } else {
+      to_floats<T>(row.dy, dz);
+    }
     to_floats<T>(row.x, in);
     if constexpr (S == Slope::y) to_floats<T>(row.y, out);
-    if (more) {
+    if (!gated && more) {
       float term[V];
       to_floats<T>(row.more, term);
 #pragma unroll
@@ -112,7 +160,7 @@ struct GradientRows {
     row.dy = load_bytes(dy, at);
     if (x) row.x = load_bytes(x, at);
     if constexpr (S == Slope::y) row.y = load_bytes(y, at);
-    if (more) row.more = load_bytes(more, at);
+    if (!gated && more) row.more = load_bytes(more, at);
     return row;
   }
   __device__ static void round(float (&values)[V]) {
@@ -124,13 +172,18 @@ struct GradientRows {
 constexpr int map_blocks = 4;  // of the second pass, per multiprocessor
 
 // sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
-template <class T, int V, Slope S>
+template <class T, int V, Slope S, class G>
 __global__ void __launch_bounds__(most_sums_threads)
     gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients out,
-                         float2* partials, uint32_t* tickets) {
+                         float2* partials, uint32_t* tickets, G gate) {
   wait_for_previous();
-  const GradientRows<T, V, S> in{static_cast<const T*>(p.x), static_cast<const T*>(p.y),
-                                 static_cast<const T*>(p.dy), static_cast<const T*>(p.more), six};
+  const GradientRows<T, V, S, G> in{static_cast<const T*>(p.x),
+                                    static_cast<const T*>(p.y),
+                                    static_cast<const T*>(p.dy),
+                                    static_cast<const T*>(p.more),
+                                    six,
+                                    gate,
+                                    own_channel<V>(t)};
   auto* dresidual = static_cast<T*>(p.dresidual);
   Factors<V> f;
   const auto prepare = [&] { f = factors_of<S, V>(p, own_channel<V>(t)); };
@@ -138,7 +191,7 @@ __global__ void __launch_bounds__(most_sums_threads)
   const auto add = [&](const RowPosition& position, const auto& row, float(&sum)[V],
                        float(&correlation)[V]) {
     float dz[V], deviation[V];
-    in.read(row, f, dz, deviation);
+    in.read(position, row, f, dz, deviation);
     if (dresidual) store_pack<V>(dresidual, position.at, rounded<T>(dz));
 #pragma unroll
     for (int v = 0; v < V; ++v) {
@@ -162,9 +215,10 @@ __global__ void __launch_bounds__(most_sums_threads)
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
 // dz is dresidual where the first pass wrote it, else it is recomputed.
-template <class T, int V, Slope S>
+template <class T, int V, Slope S, class G>
 __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
-    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients k) {
+    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients k,
+                          G gate) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -177,15 +231,18 @@ __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
     load(k.shift, channel, shift);
   };
   const bool of_x = k.slope || reads_z(S);
-  const GradientRows<T, V, S> in{of_x ? static_cast<const T*>(p.x) : nullptr,
-                                 static_cast<const T*>(p.y),
-                                 static_cast<const T*>(p.dresidual ? p.dresidual : p.dy),
-                                 p.dresidual ? nullptr : static_cast<const T*>(p.more), six};
+  const GradientRows<T, V, S, G> in{of_x ? static_cast<const T*>(p.x) : nullptr,
+                                    static_cast<const T*>(p.y),
+                                    static_cast<const T*>(p.dresidual ? p.dresidual : p.dy),
+                                    p.dresidual ? nullptr : static_cast<const T*>(p.more),
+                                    six,
+                                    gate,
+                                    channel};
   auto* dx = static_cast<T*>(p.dx);
   const auto load_row = [&](const RowPosition& position) { return in.load_once(position.at); };
   for_rows_reversed<V, 4>(t, load_row, prepare, [&](const RowPosition& position, const auto& row) {
     float d[V], deviation[V];
-    in.read(row, f, d, deviation);
+    in.read(position, row, f, d, deviation);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       d[v] = fmaf(f.scale[v], d[v], shift[v]);
@@ -195,18 +252,19 @@ __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
   });
 }
 
-template <class T, int V, Slope S>
+template <class T, int V, Slope S, class G = NoGate>
 void gradient_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
-                   const BatchNormGradient& p, float six, const InputCoefficients& k) {
+                   const BatchNormGradient& p, float six, const InputCoefficients& k,
+                   const G& gate = {}) {
   const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, t.grid(), t.threads(), gradient_sums_kernel<T, V, S>, t, p, six, k,
-             partials.as<float2>(), context.tickets());
+  launch_pdl(context, t.grid(), t.threads(), gradient_sums_kernel<T, V, S, G>, t, p, six, k,
+             partials.as<float2>(), context.tickets(), gate);
   check_launch("batch_norm_backward sums");
 }
 
-template <class T, int V, Slope S>
+template <class T, int V, Slope S, class G>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-              const BatchNormGradient& p) {
+              const BatchNormGradient& p, const G& gate) {
   const bool through_statistics = p.dx && g.training;
   const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
   const float six = g.activation.kind == Activation::relu6 ? least_six : NAN;
@@ -219,15 +277,16 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
          .rows = static_cast<float>(g.rows)};
   }
   if (through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual) {
-    gradient_sums<T, V, S>(context, allocator, sums, p, six, k);
+    gradient_sums<T, V, S>(context, allocator, sums, p, six, k, gate);
   }
   if (!p.dx) return;
   const ChannelLayout t = map_layout(context, sums, V, map_blocks);
   if (p.dresidual) {
-    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, Slope::one>, t, p, six,
-               k);
+    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, Slope::one, NoGate>, t,
+               p, six, k, NoGate{});
   } else {
-    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, S>, t, p, six, k);
+    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, S, G>, t, p, six, k,
+               gate);
   }
   check_launch("batch_norm_backward");
 }
@@ -238,23 +297,26 @@ void batch_norm_backward(Context& context, Allocator& allocator, const BatchNorm
                          const BatchNormGradient& p) {
   const auto run = [&]<class T, int pack>() {
     constexpr int V = half_pack(pack);
-    switch (g.activation.kind) {
-      case Activation::relu:
-      case Activation::relu6:
-        // Without a residual z is computed from x, which is read anyway: each pass reads one
-        // tensor less.
-        return p.x && (p.dx || !p.y) && !g.residual
-                   ? backward<T, V, Slope::x>(context, allocator, g, p)
-                   : backward<T, V, Slope::y>(context, allocator, g, p);
-      case Activation::hard_swish:
-        return backward<T, V, Slope::hard_swish>(context, allocator, g, p);
-      case Activation::silu:
-        return backward<T, V, Slope::silu>(context, allocator, g, p);
-      default:
-        return backward<T, V, Slope::one>(context, allocator, g, p);
-    }
+    const auto with_slope = [&](const auto& gate) {
+      switch (g.activation.kind) {
+        case Activation::relu:
+        case Activation::relu6:
+          // Without a residual z is computed from x, which is read anyway: each pass reads one
+          // tensor less.
+          return p.x && (p.dx || !p.y) && !g.residual
+                     ? backward<T, V, Slope::x>(context, allocator, g, p, gate)
+                     : backward<T, V, Slope::y>(context, allocator, g, p, gate);
+        case Activation::hard_swish:
+          return backward<T, V, Slope::hard_swish>(context, allocator, g, p, gate);
+        case Activation::silu:
+          return backward<T, V, Slope::silu>(context, allocator, g, p, gate);
+        default:
+          return backward<T, V, Slope::one>(context, allocator, g, p, gate);
+      }
+    };
+    p.factor ? with_slope(Gate<T>::of(g, p)) : with_slope(NoGate{});
   };
-  with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.more, p.dx, p.dresidual);
+  with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.more, p.factor, p.dx, p.dresidual);
 }
 
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,

@@ -10,9 +10,11 @@ namespace whisker {
 namespace {
 
 using testing::AllOf;
+using testing::DoubleNear;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pointwise;
 using testing::StartsWith;
 
 TEST(Backward, DiamondAddsBothWays) {
@@ -191,6 +193,145 @@ TEST(UnsummedGrads, TheRootsGradientIsOnePart) {
   backward(noting(given, parts), {.gradient = full({1}, 3, given.options())});
   EXPECT_EQ(parts, 1);
   EXPECT_THAT(values(given.grad()), ElementsAre(3));
+}
+
+// y = x, whose backward keeps in `read` the gradient as it arrived.
+Tensor reading(const Tensor& x, UnsummedGrads& read) {
+  const Tensor y = x.clone();
+  record("reading", {&x}, y, [&read](Gradients& g) {
+    read = g.scaled_grads();
+    const Tensor dy = read.factor.defined() ? mul(read.first, read.factor) : read.first;
+    g.accumulate_grad(0, read.second.defined() ? add(dy, read.second) : dy);
+  });
+  return y;
+}
+
+Tensor image_mean(const Tensor& x) {
+  return mean(x, {1, 2}, {.keep_axes = true});
+}
+
+Tensor squeeze_excite(const Tensor& x) {
+  return x * tanh(image_mean(x));
+}
+
+TEST(ScaledGrads, OfSqueezeAndExciteArriveInThreeParts) {
+  for (const Shape& shape : {Shape{2, 3, 2, 5}, {1, 2, 2, 1}, {3, 1, 1, 2}, {1, 1, 4, 3}}) {
+    const Tensor a = rand_normal(shape, 0, 1, 3, 1, exact).set_requires_grad();
+    const Tensor b = a.detach().clone().set_requires_grad();
+    const Tensor dy = rand_normal(shape, 0, 1, 3, 2, exact);
+    const std::vector<double> given = values(dy);
+    UnsummedGrads read;
+    backward(squeeze_excite(reading(a, read)), {.gradient = dy});
+    EXPECT_TRUE(read.first.same(dy)) << "the product was written out";
+    const Shape per_channel{shape[0], 1, 1, shape[3]};
+    ASSERT_TRUE(read.factor.defined() && read.second.defined());
+    EXPECT_EQ(read.factor.shape(), per_channel);
+    EXPECT_EQ(read.second.shape(), per_channel) << "the mean's gradient was written out";
+    EXPECT_EQ(values(dy), given);
+    backward(squeeze_excite(b * 1.0), {.gradient = dy});  // reads dy()
+    EXPECT_THAT(values(a.grad()), Pointwise(DoubleNear(1e-12), values(b.grad())));
+  }
+}
+
+// Whatever else arrives, before or after, in whatever shape: the sum is right, and the parts that a
+// closure reads are those that it may get.
+TEST(ScaledGrads, AddUpWithOtherGradients) {
+  using Function = Tensor (*)(const Tensor&);
+  struct Case {
+    const char* name;
+    Function f;
+    bool scaled;
+  };
+  const Case cases[] = {
+      {"product alone", [](const Tensor& h) { return sum(h * image_mean(h).detach()); }, false},
+      {"another before",
+       [](const Tensor& h) {
+         const Tensor scaled = sum(squeeze_excite(h));
+         return scaled + sum(h * h);
+       },
+       false},
+      {"another after",
+       [](const Tensor& h) {
+         const Tensor other = sum(h * h);
+         return sum(squeeze_excite(h)) + other;
+       },
+       false},
+      {"between product and mean",
+       [](const Tensor& h) {
+         const Tensor m = image_mean(h), other = exp(h);
+         return sum(h * m) + sum(other);
+       },
+       false},
+      {"two means", [](const Tensor& h) { return sum(h * (image_mean(h) + tanh(image_mean(h)))); },
+       false},
+      {"a sum over channels",
+       [](const Tensor& h) {
+         const Tensor other = sum(sum(h, {3}));
+         return sum(h * image_mean(h).detach()) + other;
+       },
+       false},
+      {"two products",
+       [](const Tensor& h) { return sum(squeeze_excite(h)) + sum(squeeze_excite(h * 2.0)); },
+       false},
+      {"factor of another shape",
+       [](const Tensor& h) {
+         return sum(h * mean(h, {0, 1, 2}, {.keep_axes = true}));
+       },
+       false},
+      {"a twin", [](const Tensor& h) { return sum(squeeze_excite(h)) + sum(tanh(image_mean(h))); },
+       false},
+      {"one", [](const Tensor& h) { return sum(squeeze_excite(h)) * 2.0; }, true}};
+  for (const Case& c : cases) {
+    const Tensor a = rand_normal({2, 3, 2, 4}, 0, 1, 3, 1, exact).set_requires_grad();
+    const Tensor b = a.detach().clone().set_requires_grad();
+    UnsummedGrads read;
+    backward(c.f(reading(a, read)));
+    EXPECT_EQ(read.factor.defined(), c.scaled) << c.name;
+    backward(c.f(b));  // a leaf's: never in parts
+    EXPECT_THAT(values(a.grad()), Pointwise(DoubleNear(1e-12), values(b.grad()))) << c.name;
+  }
+}
+
+TEST(ScaledGrads, OfAnImageOfOnePixelTimesItself) {
+  const Tensor x = leaf({1, 2, 3, 4}, {2, 1, 1, 2});
+  UnsummedGrads read;
+  const Tensor h = reading(x, read);
+  backward(sum(h * h));  // the second product takes the place of a mean's gradient
+  EXPECT_TRUE(read.factor.defined());
+  EXPECT_THAT(values(x.grad()), ElementsAre(2, 4, 6, 8));
+}
+
+TEST(ScaledGrads, AreCompleteWhereOthersReadThem) {
+  const Tensor x = leaf({1, 2, 3, 4}, {1, 2, 1, 2});
+  // of x_pc m_c: m_c + (x_0c + x_1c) / 2 = x_0c + x_1c
+  const auto scaled = [](const Tensor& h) { return sum(h * image_mean(h)); };
+  UnsummedGrads read;
+  Tensor h = reading(x, read);
+  std::vector<double> seen;
+  h.node()->add_hook([&](const Tensor& dy) {
+    seen = values(dy);
+    return Tensor();
+  });
+  backward(scaled(h));
+  EXPECT_THAT(seen, ElementsAre(4, 6, 4, 6));
+  EXPECT_FALSE(read.factor.defined());
+  {
+    const Listing observer;
+    h = reading(x, read);
+    backward(scaled(h));
+    EXPECT_FALSE(read.factor.defined());
+  }
+  h = reading(x, read);
+  EXPECT_THAT(values(grad(scaled(h), {&h, 1})[0]), ElementsAre(4, 6, 4, 6));
+  int parts = 0;
+  h = noting(x, parts);  // unsummed_grads()
+  backward(scaled(h));
+  EXPECT_EQ(parts, 1);
+  EXPECT_THAT(values(x.grad()), ElementsAre(12, 18, 12, 18));
+  const Tensor first = grad(scaled(x * 1.0), {&x, 1}, {.create_graph = true})[0];
+  x.zero_grad();
+  backward(sum(first * first));  // of 2 ((x_0 + x_1)^2 + ...): 4 (x_0c + x_1c)
+  EXPECT_THAT(values(x.grad()), ElementsAre(16, 24, 16, 24));
 }
 
 TEST(BroadcastGrads, AddToAGradientThatIsThereAndAreWrittenOutAlone) {

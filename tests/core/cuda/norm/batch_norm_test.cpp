@@ -1,6 +1,8 @@
 // Batch normalisation on the GPU against the reference, over maps that many blocks add up: several
 // chunks of rows and tiles of channels, whole packs of channels or not.
 #include "core/autograd/autograd.h"
+#include "core/backend/normalization.h"
+#include "core/backend/unsummed_grads.h"
 #include "core/ops/ops.h"
 #include "tests/core/cuda/gpu.h"
 #include "tests/support/agreement.h"
@@ -81,9 +83,88 @@ TEST_F(CudaBatchNorm, AgreesWithTheReferenceOverManyChunksAndTiles) {
   }
 }
 
+/// A norm of images x, after its forward pass.
+struct ImageNorm {
+  ImageNorm(const Shape& shape, DType dtype, ActivationSpec f, bool residual)
+      : g{.rows = shape[0] * shape[1] * shape[2],
+          .channels = shape[3],
+          .n = shape[0],
+          .h = shape[1],
+          .w = shape[2],
+          .activation = f,
+          .residual = residual,
+          .training = true,
+          .dtype = dtype},
+        x(drawn(shape, 1, dtype).to(gpu)),
+        added(residual ? drawn(shape, 2, dtype).to(gpu) : Tensor()),
+        gamma(drawn({shape[3]}, 3, DType::f32).to(gpu)),
+        beta(drawn({shape[3]}, 4, DType::f32).to(gpu)),
+        y(empty_like(x)),
+        mean(empty_like(gamma)),
+        inv_std(empty_like(gamma)) {
+    kernels().batch_norm_train(g, {.x = x, .gamma = gamma, .beta = beta, .residual = added},
+                               {.y = y, .mean = mean, .inv_std = inv_std}, {});
+  }
+  static Tensor drawn(const Shape& shape, uint64_t stream, DType dtype) {
+    return rand_normal(shape, 0.5, 1, 6, stream, {.device = reference_device}).to(dtype);
+  }
+  static NormalizationKernels& kernels() { return backend_of(gpu).normalization(); }
+  /// dx, dgamma, dbeta and where there is a residual its gradient.
+  std::vector<std::vector<double>> gradients(const UnsummedGrads& dy) const {
+    const NormGrads out{.dx = empty_like(x),
+                        .dgamma = empty_like(gamma),
+                        .dbeta = empty_like(beta),
+                        .dresidual = g.residual ? empty_like(x) : Tensor()};
+    kernels().batch_norm_backward(
+        g, {.x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .inv_std = inv_std}, dy,
+        out);
+    std::vector<std::vector<double>> all;
+    for (const Tensor& one : {out.dx, out.dgamma, out.dbeta, out.dresidual}) {
+      if (one.defined()) all.push_back(one.to_vector());
+    }
+    return all;
+  }
+
+  BatchNormGeometry g;
+  Tensor x, added, gamma, beta, y, mean, inv_std;
+};
+
 const Shape image_shapes[] = {{2, 3, 5, 8},   {1, 7, 7, 24},   {41, 1, 1, 16},
                               {5, 2, 3, 3},   {1, 3, 6, 5},    {4, 14, 14, 136},
                               {33, 7, 7, 72}, {3, 56, 56, 32}, {2, 12, 13, 515}};
+
+// dy * factor + addend within the norm's backward, against the same norm of that sum.
+TEST_F(CudaBatchNorm, MultipliesAndAddsPerImageAndChannel) {
+  const std::pair<Activation, bool> cases[] = {
+      {Activation::none, false}, {Activation::none, true},   {Activation::relu, false},
+      {Activation::relu, true},  {Activation::relu6, false}, {Activation::hard_swish, false},
+      {Activation::silu, false}};
+  for (const Shape& shape : image_shapes) {
+    const Shape per_channel{shape[0], 1, 1, shape[3]};
+    for (const DType dtype : dtypes) {
+      const Tensor dy = ImageNorm::drawn(shape, 5, dtype);
+      for (const int64_t offset : {0, 1}) {  // at an odd element no packs can be read
+        const auto placed = [&](uint64_t stream, Device device) {
+          const Tensor all =
+              ImageNorm::drawn({per_channel.count() + offset}, stream, dtype).to(device);
+          return Tensor(all.storage(), offset, per_channel, dtype);
+        };
+        const auto wide = [](const Tensor& t) { return t.to(DType::f64); };
+        const Tensor sum =
+            wide(dy) * wide(placed(6, reference_device)) + wide(placed(7, reference_device));
+        for (const auto& [activation, residual] : cases) {
+          SCOPED_TRACE(fmt::format("{} {} {}{} offset {}", shape, dtype, name_of(activation),
+                                   residual ? " residual" : "", offset));
+          const ImageNorm norm(shape, dtype, {activation}, residual);
+          ASSERT_TRUE(ImageNorm::kernels().scales_grads(norm.g));
+          expect_results_agree(norm.gradients({sum.to(dtype).to(gpu), {}}),
+                               norm.gradients({dy.to(gpu), placed(7, gpu), placed(6, gpu)}),
+                               tolerance(dtype, 16));
+        }
+      }
+    }
+  }
+}
 
 TEST_F(CudaBatchNorm, BehindItSqueezeExciteAgreesWithTheReference) {
   for (const Shape& shape : image_shapes) {
