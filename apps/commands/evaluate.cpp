@@ -70,6 +70,13 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
     computes =
         stored_precision(open_weights(weights_file(arguments.weights), facts.weights_key), device);
   }
+  for (const DType dtype : ranks.gather(computes.dtype)) {
+    if (dtype == computes.dtype) continue;
+    computes = {.dtype = DType::f32,
+                .note = "not all ranks compute in the precision of the weights' validation: all "
+                        "take f32; --precision decides otherwise"};
+    break;
+  }
   Network network = Network::load(weights_file(arguments.weights), device, facts, computes.dtype);
   require_same_weights(ranks, arguments.weights, network.signature());
   network.fix_weights();

@@ -111,6 +111,10 @@ class Walker {
     if (path.empty()) return true;
     std::error_code error;
     const std::filesystem::path target = std::filesystem::canonical(full(path), error);
+    if (error) {
+      found_.skipped.push_back({path, error.message()});
+      return false;
+    }
     bool in_target = false;
     for (size_t end = path.size(); end > 0 && !in_target;) {
       const size_t slash = path.rfind('/', end - 1);

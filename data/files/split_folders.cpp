@@ -96,6 +96,14 @@ std::optional<SplitFolders> find_splits(const fs::path& root, const SplitSearch&
         splits.others.push_back(folder);
         continue;
       }
+      if (!search.holds_examples(path)) {  // train behind labels_train
+        const std::string empty = path.filename().string();
+        std::erase(named, empty);
+        splits.others.push_back(empty);
+        named.push_back(folder);
+        path = root / folder;
+        continue;
+      }
       fail(ErrorKind::data,
            "{}: '{}' and '{}' in {} both have the name of one split: is one of them another split, "
            "or are they classes? Rename one, name the folders (data.train=..., data.val=...), or "

@@ -58,6 +58,8 @@ struct ImageFolderOptions {
   /// Whether folders that cannot be listed, and files of the CSV that are not there, are an error
   /// or go into ImageFolder::unreadable.
   OnUnreadable on_unreadable = OnUnreadable::fail;
+  /// Whether files below the root that the CSV does not list are counted.
+  bool counts_unlisted = true;
   /// Receives errors about classes, and the rest of the folder is listed; null: they are thrown.
   std::vector<std::string>* problems = nullptr;
   int rules = newest_data_rules;  ///< by which files are listed: Note [Data rules]

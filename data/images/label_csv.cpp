@@ -163,7 +163,7 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
   listed_files.add_notes(name, named.notes);
   std::vector<WalkedFile> listed;
   for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
-  skip_unlisted(root, sorted, options, named);
+  if (options.counts_unlisted) skip_unlisted(root, sorted, options, named);
   for (WalkedFile& file : take_images(root, listed, named.skipped, options.rules)) {
     std::string own = std::move(sorted[file.path].second);
     add_file(named, std::move(file), std::move(own));

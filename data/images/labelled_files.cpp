@@ -50,13 +50,14 @@ class Labeller {
   }
 
   /// Class folders in `root`, or the files of the CSV relative to it.
-  void add_folder(const fs::path& root) {
+  void add_folder(const fs::path& root, bool counts_unlisted = true) {
     ImageFolder found = open_image_folder(root, {.label_pattern = options_.label_pattern,
                                                  .csv = options_.csv,
                                                  .classes = options_.classes,
                                                  .other_classes = std::string(naming_classes),
                                                  .name = options_.name,
-                                                 .on_unreadable = OnUnreadable::list});
+                                                 .on_unreadable = OnUnreadable::list,
+                                                 .counts_unlisted = counts_unlisted});
     for (ImageFile& file : found.files) {
       file.path = (root / file.path).string();
       take(std::move(file));
@@ -175,7 +176,8 @@ ImageFolder label_files(std::span<const std::string> names, const LabelOptions& 
          options.name, names.size());
   }
   const fs::path own = options.csv.has_parent_path() ? options.csv.parent_path() : fs::path(".");
-  labeller.add_folder(names.empty() ? own : fs::path(names.front()));
+  // The CSV's own folder may hold anything.
+  labeller.add_folder(names.empty() ? own : fs::path(names.front()), !names.empty());
   return labeller.finish();
 }
 

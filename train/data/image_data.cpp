@@ -154,9 +154,11 @@ GpuDecoding gpu_decoding(const Config& config, Device device, RunData& run) {
   const std::string chosen =
       percent ? ""
               : fmt::format("auto is {} with {} CPU core{}: ", share, cores, cores > 1 ? "s" : "");
-  run.notes.push_back(
-      fmt::format("data.gpu_decode: {}{} decodes {} % of the training batches' JPEG files", chosen,
-                  decoder->description(), share));
+  const std::string who =
+      share == 0 ? "the CPU decodes all JPEG files"
+                 : fmt::format("{} decodes {} % of the training batches' JPEG files",
+                               decoder->description(), share);
+  run.notes.push_back(fmt::format("data.gpu_decode: {}{}", chosen, who));
   return {.decoder = std::move(decoder), .share = static_cast<double>(share) / 100};
 }
 

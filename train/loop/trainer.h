@@ -55,7 +55,8 @@ class Trainer {
           const std::atomic<int>& stop, TrainStepOptions options = {});
 
   /// Continues from the run folder's last checkpoint. Throws checkpoint, without changes, when it
-  /// is missing or damaged, or data or configuration differ from the run's.
+  /// is missing or damaged, or data or configuration differ from the run's; and when the best
+  /// weights are not this run's.
   void resume();
   /// Trains as the run whose checkpoint holds `recorded`: with its timed algorithms and its plan,
   /// whatever the clock says, and as far as that one came. See check_repeatable().

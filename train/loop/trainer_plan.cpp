@@ -49,6 +49,10 @@ std::string Trainer::follow_changes(const TrainState& saved) {
     schedule.restore(all);
   } else if (other_budget && !plans_ && !saved.schedule.planned.empty()) {
     schedule.plan(state_.step, schedule.steps(config.train.epochs));
+    observer_.on_message(
+        fmt::format("train.time_budget_minutes was {:g} and is {:g}: the rest of the schedule is "
+                    "laid over all {} epochs",
+                    saved.time_budget, budget, config.train.epochs));
   }
   const std::vector<Schedule::PlannedEpochs>& plans = schedule.state().planned;
   planned_ = !other_budget && !plans.empty() &&

@@ -117,6 +117,9 @@ TEST(SplitFolders, MixturesAreRefusedWithBothReadings) {
   for (const char* name : {"train/cat/1.jpg", "train_txt/1.txt", "val/cat/1.jpg"})
     lists.write(name);
   EXPECT_THAT(splits_in(lists)->others, ElementsAre("train_txt"));
+  lists.write("data_train/1.txt");
+  EXPECT_EQ(splits_in(lists)->train, lists / "train");
+  EXPECT_THAT(splits_in(lists)->others, ElementsAre("data_train", "train_txt"));
 }
 
 TEST(SplitFolders, AClassMayHaveTheNameOfASplit) {
