@@ -49,6 +49,7 @@ function(whisker_library name)
   set_target_properties(whisker_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(whisker_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/whisker>)
+  target_compile_features(whisker_${name} PUBLIC cxx_std_20)
   target_link_libraries(whisker_${name} PRIVATE $<BUILD_INTERFACE:whisker_flags>)
   # Not core when optimised: g++ 13 warns of what is right in core/trace and breaks on core/nvidia.
   if(WHISKER_SANITIZE OR (WHISKER_TOGETHER AND NOT name STREQUAL core))

@@ -15,8 +15,10 @@ endforeach()
 install(FILES "${PROJECT_BINARY_DIR}/core/generated/core/version.h"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker/core")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker")
-# Beside configs/, as in the sources: it reads configs/presets/pretrained.yaml.
-install(PROGRAMS "${PROJECT_SOURCE_DIR}/scripts/fetch_weights.sh" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker/scripts")
+# Those that the guides name. Beside configs/, as in the sources: fetch_weights.sh reads configs/presets/pretrained.yaml.
+foreach(script fetch_cats_dogs.sh fetch_weights.sh install_packages.sh)
+  install(PROGRAMS "${PROJECT_SOURCE_DIR}/scripts/${script}" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker/scripts")
+endforeach()
 
 install(EXPORT WhiskerTargets NAMESPACE Whisker:: DESTINATION "${whisker_package_dir}")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/WhiskerConfig.cmake.in"

@@ -2,7 +2,8 @@
 # Downloads Microsoft's public cats-and-dogs photographs (25,000 images, about 790 MB), resuming
 # what was begun, checks them and puts them into FOLDER/{train,val}/{cat,dog}.
 #   scripts/fetch_cats_dogs.sh [FOLDER]      default $WHISKER_DATA/cats_dogs, else ../shared/data/cats_dogs
-#                                            beside the checkout, where configurations and tests look
+#                                            beside the checkout, where configurations and tests look; an
+#                                            installation has no default
 # CATS_DOGS_URL and CATS_DOGS_SHA256 name another archive of the same layout (class folders of
 # images); an empty CATS_DOGS_SHA256 prints the sum instead of checking it.
 set -euo pipefail
@@ -10,6 +11,10 @@ set -euo pipefail
 url=${CATS_DOGS_URL-https://download.microsoft.com/download/3/E/1/3E1C3F21-ECDB-4869-8368-6DEBA77B919F/kagglecatsanddogs_5340.zip}
 sum=${CATS_DOGS_SHA256-b7974bd00a84a99921f36ee4403f089853777b5ae8d151c76a86e64900334af9}
 checkout=$(cd "$(dirname "$0")/.." && pwd)
+if [ $# -eq 0 ] && [ -z "${WHISKER_DATA:-}" ] && [ ! -f "$checkout/CMakeLists.txt" ]; then
+  echo "fetch_cats_dogs.sh: expected FOLDER, where the photographs go: $checkout is no checkout, which has a default." >&2
+  exit 2
+fi
 folder=${1:-${WHISKER_DATA:-$checkout/../shared/data}/cats_dogs}
 
 command -v unzip >/dev/null || { echo "unzip is missing: apt-get install unzip" >&2; exit 1; }

@@ -11,7 +11,7 @@ packages=(g++ cmake ninja-build libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann
 if [ "${1:-build}" = test ]; then
   packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 python3-venv curl
              openmpi-bin libjpeg-turbo-progs webp unzip clang-16 libclang-rt-16-dev
-             zsh fish)
+             zsh fish dpkg-dev file)
 fi
 
 missing=()

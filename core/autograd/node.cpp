@@ -49,7 +49,9 @@ void Recorder::finish(Ref<Node> node, std::span<const Tensor* const> inputs,
   if (grad_mode.observer) grad_mode.observer->on_record(*node, inputs, outputs);
 }
 
-Leaf::Leaf(const Tensor& value, Tensor slot) : Node("leaf"), slot_(std::move(slot)) {
+Leaf::Leaf(const Tensor& value, Tensor slot, std::string_view name)
+    : Node("leaf"), own_name_(name), slot_(std::move(slot)) {
+  if (!name.empty()) name_ = own_name_.c_str();
   outputs_.resize(1);
   outputs_[0].shape = value.shape();
   outputs_[0].dtype = value.dtype();

@@ -18,6 +18,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -124,8 +126,9 @@ void record(const char* name, std::initializer_list<const Tensor*> inputs, const
 /// A tensor that gradients accumulate into.
 class Leaf final : public Node {
  public:
-  /// With a defined `slot`, gradients are left in that memory (a parameter arena's slice).
-  explicit Leaf(const Tensor& value, Tensor slot = {});
+  /// With a defined `slot`, gradients are left in that memory (a parameter arena's slice). Without
+  /// a name it is called "leaf".
+  explicit Leaf(const Tensor& value, Tensor slot = {}, std::string_view name = {});
   bool is_leaf() const override { return true; }
   /// Undefined until a gradient has arrived.
   Tensor gradient() const;
@@ -144,6 +147,7 @@ class Leaf final : public Node {
   void add(Tensor& term);
   void add_waiting();
 
+  const std::string own_name_;
   const Tensor slot_;
   mutable std::mutex mutex_;  // guards all below: see Note [Threads of backward]
   Tensor gradient_;

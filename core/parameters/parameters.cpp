@@ -192,7 +192,7 @@ void ParameterArena::materialise(Parameter& p) {
   if (!p.trainable()) return;
   const ParameterRun& run = has_view(p) ? runs_.front() : runs_.back();
   p.gradient_ = slice(run.gradient, p, run.offset);
-  p.leaf_ = make_ref<Leaf>(p.value_, p.gradient_);
+  p.leaf_ = make_ref<Leaf>(p.value_, p.gradient_, p.name_);
   p.waits_ = p.frozen_at_first_;
   if (!p.waits_) p.value_.attach(Ref<Node>(p.leaf_.get()), 0);
 }

@@ -148,12 +148,12 @@ void Tensor::copy_(const Tensor& source) const {
   }
 }
 
-const Tensor& Tensor::set_requires_grad() const {
+const Tensor& Tensor::set_requires_grad(std::string_view name) const {
   if (!is_floating(dtype())) {
     fail(ErrorKind::usage, "set_requires_grad: {} tensors have no gradient; use a floating type",
          dtype());
   }
-  if (!node()) attach(Ref<Node>(new Leaf(*this)), 0);
+  if (!node()) attach(Ref<Node>(new Leaf(*this, {}, name)), 0);
   return *this;
 }
 

@@ -9,7 +9,9 @@
 #include "core/tensor/shape.h"
 #include "core/tensor/storage.h"
 
+#include <iosfwd>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -80,8 +82,8 @@ class Tensor {
 
   /// True when gradients flow to or through this tensor.
   bool requires_grad() const { return body_ && body_->node; }
-  /// Makes a leaf of this tensor; returns it.
-  const Tensor& set_requires_grad() const;
+  /// Makes a leaf of this tensor; returns it. `name` is shown in prints and tape listings.
+  const Tensor& set_requires_grad(std::string_view name = {}) const;
   /// Gradient of a leaf after backward(); undefined before.
   Tensor grad() const;
   void zero_grad() const;
@@ -113,6 +115,10 @@ class Tensor {
 
   Ref<Body> body_;
 };
+
+/// Shape, dtype, device unless the CPU, what made it, and the first eight values, in one line:
+/// "(2,3) f32, leaf w: 1, 2, 3, 4, 5, 6".
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 // Creation. Host-side values are computed on the host and copied to the device.
 Tensor empty(const Shape& shape, TensorOptions options = {});

@@ -171,5 +171,12 @@ TEST(ParameterArena, CommitsBuffersUnlessTheConditionIsZero) {
   EXPECT_EQ(net.mean->value().to_vector()[0], 4);
 }
 
+TEST(ParameterArena, LeavesHaveTheNamesOfTheirParameters) {
+  for (const std::optional<DType> compute : {std::optional<DType>(), std::optional(DType::bf16)}) {
+    const Net net({.compute = compute});
+    EXPECT_STREQ(net.weight->value().node()->name(), "dense.weight");
+  }
+}
+
 }  // namespace
 }  // namespace whisker::test

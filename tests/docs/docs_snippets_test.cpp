@@ -1,6 +1,7 @@
 // Every ```cpp block of the documentation is a quotation: of the file named after "cpp" (from the
 // source root), else of docs/snippets/<document>.cpp, whose tests run it. Indentation may differ,
-// and a line "..." stands for any lines left out. Other languages are not looked at.
+// and a line "..." stands for any lines left out. Other languages are not looked at, nor programs
+// named without a folder, which tests/install/install_test.sh takes from the document.
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -46,7 +47,8 @@ std::vector<Quotation> quotations(const Lines& document, const std::string& stem
     } else if (line.starts_with("```")) {
       inside = true;
       const std::string source = trimmed(line.substr(std::min(line.size(), size_t{6})));
-      wanted = line == "```cpp" || line.starts_with("```cpp ");
+      const bool program = !source.empty() && source.find('/') == std::string::npos;
+      wanted = line == "```cpp" || (line.starts_with("```cpp ") && !program);
       if (wanted)
         found.push_back({source.empty() ? "docs/snippets/" + stem + ".cpp" : source, i + 1, {}});
     }
@@ -112,7 +114,7 @@ TEST(DocsSnippets, MatcherFindsWholeLinesInOrder) {
 TEST(DocsSnippets, FencesAreParsed) {
   const Lines document = read_lines(
       std::istringstream("a\n```cpp\n  x;\n```\n```\n```cpp core/a.h\ny;\n```\n```text\nz\n"
-                         "```\n```cpp core/b.h\n\nw;\n```\n"));
+                         "```\n```cpp core/b.h\n\nw;\n```\n```cpp program.cpp\nv;\n```\n"));
   const auto found = quotations(document, "page");
   ASSERT_EQ(found.size(), 2u);  // the third fence closes an unnamed block
   EXPECT_EQ(found[0].source, "docs/snippets/page.cpp");

@@ -10,6 +10,7 @@ import io
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -92,6 +93,13 @@ def main():
 
         result = fetch(None, url, digest, WHISKER_DATA=f"{scratch}/sets")
         check(result.returncode == 0 and count(f"{scratch}/sets/cats_dogs") == 2 * IMAGES, "WHISKER_DATA", result)
+
+        installed = pathlib.Path(scratch, "share/scripts/fetch_cats_dogs.sh")
+        installed.parent.mkdir(parents=True)
+        shutil.copy(SOURCE / "scripts/fetch_cats_dogs.sh", installed)
+        environment = {key: value for key, value in os.environ.items() if key != "WHISKER_DATA"}
+        result = subprocess.run([installed], env=environment, capture_output=True, text=True)
+        check(result.returncode == 2 and "expected FOLDER" in result.stderr, "an installation has no default", result)
 
         wrong = pathlib.Path(scratch, "wrong")
         result = fetch(wrong, url, "0" * 64)

@@ -223,4 +223,23 @@ void classify_images(const Network& network, const NextInputs& next,
   if (options.dark_pngs) *options.dark_pngs += reader.dark_pngs();
 }
 
+Tensor classify_images(const Network& network, std::span<const Image> images) {
+  if (images.empty())
+    fail(ErrorKind::usage, "classify_images: expected an image or more, got none");
+  ImageInput input(network);
+  ImageInput::Batch batch = input.batch(std::ssize(images));
+  std::vector<Prediction> results(images.size());
+  std::vector<int64_t> rows(images.size());
+  for (size_t i = 0; i < images.size(); ++i) {
+    rows[i] = static_cast<int64_t>(i);
+    results[i].name = fmt::format("image {}", i);
+    input.set(batch, rows[i], images[i]);
+  }
+  const NoGrad no_grad;
+  const Tensor logits = network.outputs(input.take(std::move(batch), rows));
+  const Tensor scores = network.probabilities(logits).to(cpu_device);
+  check_scores(network, scores, results);
+  return scores;
+}
+
 }  // namespace whisker

@@ -49,4 +49,9 @@ void classify_images(const Network& network, const NextInputs& next,
                      const ImageClassifierOptions& options,
                      const std::function<void(const Prediction&)>& report);
 
+/// Probabilities (N, classes), in host memory, of images in memory, as one batch. Decode files with
+/// network.preprocess().rules, as classify_images() of paths does. Throws usage where there is no
+/// image, and as Network::check_outputs.
+Tensor classify_images(const Network& network, std::span<const Image> images);
+
 }  // namespace whisker

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -114,6 +116,36 @@ TEST(Tensors, WritesRaiseTheVersion) {
 TEST(Tensors, OnlyFloatingTensorsHaveGradients) {
   EXPECT_THAT(error_of([] { arange(2).set_requires_grad(); }), HasSubstr("i64"));
   EXPECT_THAT(error_of([] { zeros({2}).grad(); }), HasSubstr("leaves"));
+}
+
+std::string printed(const Tensor& x) {
+  std::ostringstream out;
+  out << x;
+  return out.str();
+}
+
+TEST(Tensors, PrintShapeDtypeOriginAndTheFirstValues) {
+  EXPECT_EQ(printed(from_vector({1, -2.5, 1e-7}, {3, 1})), "(3,1) f32: 1, -2.5, 1e-07");
+  EXPECT_EQ(printed(arange(9)), "(9) i64: 0, 1, 2, 3, 4, 5, 6, 7, ...");
+  EXPECT_EQ(printed(arange(8)), "(8) i64: 0, 1, 2, 3, 4, 5, 6, 7");
+  EXPECT_EQ(printed(slice(arange(9), 0, 7, 9)), "(2) i64: 7, 8");
+  EXPECT_EQ(printed(full({}, 9007199254740992.0, {.dtype = DType::i64})),
+            "() i64: 9007199254740992");
+  EXPECT_EQ(printed(ones({2}, {.dtype = DType::bf16})), "(2) bf16: 1, 1");
+  EXPECT_EQ(printed(ones({1}, {.dtype = DType::boolean})), "(1) bool: true");
+  EXPECT_EQ(printed(full({1}, 1.0 / 3, exact)), "(1) f64 on reference: 0.333333");
+  EXPECT_EQ(printed(zeros({0, 2})), "(0,2) f32: ");
+  EXPECT_EQ(printed(Tensor()), "undefined tensor");
+}
+
+TEST(Tensors, LeavesCarryNames) {
+  const Tensor x = ones({1}), w = ones({1});
+  x.set_requires_grad();
+  w.set_requires_grad(std::string("we") + "ights");
+  EXPECT_EQ(printed(x), "(1) f32, leaf: 1");
+  EXPECT_EQ(printed(w), "(1) f32, leaf weights: 1");
+  EXPECT_EQ(printed(x * w), "(1) f32, result of mul: 1");
+  EXPECT_STREQ(w.node()->name(), "weights");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What was trained classifies files by itself: classes, preprocessing and network are in the file.
 #include "train/inference/image_classifier.h"
 
+#include "core/io/file.h"
 #include "data/codec/decode.h"
 #include "data/images/image_folder.h"
 #include "data/loader/image_reader.h"
@@ -117,6 +118,27 @@ TEST_P(ClassifyOn, WhatTheWeightsAloneSay) {
   }
   EXPECT_EQ(at, paths_.size());
   EXPECT_EQ(static_cast<double>(right) / 10, result_.best_metric);
+}
+
+TEST_P(ClassifyOn, ImagesInMemorySayWhatTheirFilesDo) {
+  std::erase(paths_, broken_);
+  const Network network = this->network();
+  std::vector<Image> images;
+  for (const std::string& path : paths_) {
+    Decoded decoded;
+    const std::string content = read_file(path, max_image_bytes, ErrorKind::data);
+    decode(bytes_of(content), {.rules = network.preprocess().rules}, decoded);
+    images.push_back(decoded.image);
+  }
+  const Tensor scores = classify_images(network, images);
+  EXPECT_EQ(scores.device(), cpu_device);
+  std::vector<float> from_files;
+  for (const Prediction& one : classified(network, inputs_of(paths_), {})) {
+    from_files.insert(from_files.end(), one.probabilities.begin(), one.probabilities.end());
+  }
+  EXPECT_THAT(scores.data<const float>(), Pointwise(FloatNear(1e-4f), from_files));
+  EXPECT_THAT(error_of([&] { classify_images(network, std::span<const Image>()); }),
+              HasSubstr("expected an image or more"));
 }
 
 // All that is asked for of an image is the same in other batches, read ahead or not, with inputs
