@@ -123,7 +123,7 @@ int run(int argc, char** argv, Invocation& invocation) {
       return 0;
     }
     set_color(invocation.color);
-    return report(ErrorKind::usage, usage_error(app, error));
+    return report(ErrorKind::usage, usage_error(app, error, {argv, argv + argc}));
   }
   set_color(invocation.color);
   return invocation.run();

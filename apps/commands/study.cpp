@@ -1,4 +1,5 @@
 // whisker study trace|graph|gradcheck: shows automatic differentiation on a network.
+#include "apps/commands/preset_config.h"
 #include "apps/study/gradcheck_report.h"
 #include "apps/study/study_network.h"
 #include "apps/terminal/command.h"
@@ -35,10 +36,15 @@ const CLI::Validator above_zero(
     },
     "POSITIVE");
 
-StudyNetwork make_network(Config config, const StudyArguments& arguments,
+ShownConfig read_study_config(const StudyArguments& arguments, const Invocation& invocation) {
+  return read_shown_config(arguments.target, arguments.overrides, "--classes N", invocation);
+}
+
+StudyNetwork make_network(ShownConfig shown, const StudyArguments& arguments,
                           const Invocation& invocation) {
-  config = resolve_config(std::move(config));
+  Config config = resolve_config(std::move(shown.config));
   StudyOptions options = arguments.network;
+  if (options.classes == 0) options.classes = shown.classes;
   options.tensor = {.device = chosen_device(config.device, invocation)};
   configure_backend(config, options.tensor.device);
   return StudyNetwork(std::move(config), options);
@@ -69,7 +75,7 @@ std::string trace_json(const StudyNetwork& network, const TapeListing& listing) 
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
   const StudyNetwork network =
-      make_network(read_config(arguments.target, arguments.overrides), arguments, invocation);
+      make_network(read_study_config(arguments, invocation), arguments, invocation);
   {
     TapeListing warm_up;  // the first pass pays for memory and threads
     network.run(warm_up);
@@ -91,7 +97,8 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
   const OutputFormat format = svg ? svg_format : dot_format;
   Outputs outputs = make_outputs("study graph", arguments.force, invocation);
   std::unique_ptr<OutputFile> file;
-  Config config = read_config(arguments.target, arguments.overrides);
+  ShownConfig shown = read_study_config(arguments, invocation);
+  const Config& config = shown.config;
   if (!path.empty()) {
     outputs.add_input(arguments.target);
     outputs.add_input(config.init.from);
@@ -100,7 +107,7 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
     file = outputs.open("-o", path, format);
   }
   if (arguments.network.batch == 0) arguments.network.batch = 2;
-  const StudyNetwork network = make_network(std::move(config), arguments, invocation);
+  const StudyNetwork network = make_network(std::move(shown), arguments, invocation);
   TapeListing listing({.gradient_norms = true});
   network.run(listing);
   const std::string text =
@@ -115,13 +122,13 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
 }
 
 CLI::App* add_config_arguments(CLI::App* command, StudyArguments& arguments) {
-  command->add_option("CONFIG", arguments.target, "YAML file")->required();
+  command->add_option("CONFIG", arguments.target, "YAML file, or a preset's name")->required();
   command->add_option("OVERRIDES", arguments.overrides, "section.key=value");
   return command;
 }
 
 void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
-  command->add_option("--batch", arguments.network.batch, batch)->check(above_zero);
+  command->add_option("--batch-size,--batch", arguments.network.batch, batch)->check(above_zero);
   command->add_option("--steps", arguments.network.steps, "Steps of sequences (as in data.train)")
       ->check(above_zero);
   command->add_flag("--cells", arguments.network.cells,
