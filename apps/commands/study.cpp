@@ -4,6 +4,7 @@
 #include "apps/study/study_network.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
+#include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/io/outputs.h"
 #include "core/trace/tape_graph.h"
@@ -83,7 +84,7 @@ int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
   TapeListing listing;
   network.run(listing);
   print_result(arguments.json ? trace_json(network, listing)
-                              : network.describe() + "\n\n" + listing.str());
+                              : network.describe() + "\n\n" + listing.str(table_width()));
   return 0;
 }
 
@@ -179,7 +180,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
       ->check(above_zero);
   set_action(gradcheck, invocation, [arguments] {
     if (arguments->target.empty()) {
-      print_result(gradcheck_choices());
+      print_result(gradcheck_choices(table_width()));
       return 0;
     }
     GradcheckRequest request = arguments->gradcheck;

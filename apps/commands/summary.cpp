@@ -3,6 +3,7 @@
 
 #include "apps/commands/preset_config.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/data/run_data.h"
@@ -114,11 +115,12 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     }
     std::string unused;
     for (const std::string& line : model.unused) unused += line + "\n";
-    print_result(fmt::format(
-        "{}\n{}{}classes {}{}\n", to_text(result), unused, sizes_text(config.data), options.classes,
-        assumed && shown.classes == 0
-            ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N."
-            : ""));
+    print_result(
+        fmt::format("{}\n{}{}classes {}{}\n", to_text(result, table_width()), unused,
+                    sizes_text(config.data), options.classes,
+                    assumed && shown.classes == 0
+                        ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N."
+                        : ""));
     return 0;
   });
 }

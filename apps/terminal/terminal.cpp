@@ -69,4 +69,8 @@ int terminal_width(std::FILE* stream) {
   return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+size_t table_width() {
+  return is_terminal(stdout) ? static_cast<size_t>(terminal_width(stdout)) : 0;
+}
+
 }  // namespace whisker

@@ -3,14 +3,18 @@
     command_line_test.py [-v]            with $WHISKER naming the program
 """
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
+import struct
+import termios
 import unittest
 
-from harness import ProgramTest, png, stripes
+from harness import ProgramTest, png, read_all, stripes
 
 
 class CommandLine(ProgramTest):
@@ -165,7 +169,7 @@ class CommandLine(ProgramTest):
         self.assertIn(f"parameters {sum(layer['parameters'] for layer in summary['layers'])}:", text)
         self.assertEqual(summary["parameters"], summary["trainable"] + summary["frozen"])
         self.assertEqual([layer["name"] for layer in summary["layers"]],
-                         [line.split()[0] for line in text.split("\n\n")[0].splitlines()[2:]])
+                         [line.split()[0] for line in text.split("\n\n")[0].splitlines()[3:]])
         training = summary["training"]
         self.assertEqual(training["total_bytes"], sum(training.values()) - training["total_bytes"])
         trace = json.loads(self.whisker("study", "trace", "c.yaml", *self.data, "--json").stdout)
@@ -268,6 +272,42 @@ class CommandLine(ProgramTest):
                                         "--batch", "2", "--steps", "2", "--json").stdout)
         self.assertEqual(speed["batch"], 2)
         self.assertIn("bench: lstm is a network for sequences", self.whisker("bench", "lstm", code=2).stderr)
+
+    def test_help_of_every_subcommand(self):
+        """At most 80 columns, short names of values, and two examples that the program itself can read."""
+        def walk(*command):
+            text = self.whisker(*command, "--help").stdout
+            with self.subTest(command=command):
+                self.assertLessEqual(max(map(len, text.splitlines())), 80)
+                self.assertNotRegex(text, r"\b(INT|UINT|FLOAT|POSITIVE|REQUIRED|Excludes|Needs)\b|TEXT:|\[\d")
+                values = re.findall(r"(?m)^  (?:-\w, )?--([\w-]+)(?:, --[\w-]+)? TEXT\b", text)
+                self.assertLessEqual(set(values), {"text", "prompt"})
+                examples = re.findall(r"(?m)^  (.*whisker .*)$", text.partition("\nExamples:\n")[2])
+                self.assertEqual(len(examples), 2)
+                options = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text.partition("\nExamples:\n")[0]))
+                for example in examples:
+                    self.assertIn("whisker " + " ".join(command), example)
+                    if command and "Subcommands:" not in text:
+                        used = set(re.findall(r"(?<= )--?[a-z][\w-]*", example.partition("whisker " + " ".join(command))[2]))
+                        self.assertLessEqual(used, options, example)
+            for sub in re.findall(r"(?m)^  ([a-z]+) ", text.partition("\nSubcommands:\n")[2].partition("\nExamples:")[0]):
+                walk(*command, sub)
+        walk()
+
+    def test_tables_wrap_by_columns_on_a_terminal(self):
+        for command in (["summary", "resnet18"], ["study", "gradcheck"], ["models"],
+                        ["study", "trace", "c.yaml", "--batch", "2"]):
+            master, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+            process = self.start(*command, stdout=slave)
+            os.close(slave)
+            shown = read_all(master).replace("\r\n", "\n").splitlines()
+            process.communicate()
+            os.close(master)
+            with self.subTest(command=command):
+                self.assertEqual(process.returncode, 0)
+                self.assertLessEqual(max(map(len, shown)), 100)
+                self.assertGreater(len(shown), 10)
 
     def test_dry_run_leaves_nothing(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=dry", "--dry-run")
