@@ -1,6 +1,7 @@
 // The `whisker` program: chooses the subcommand and turns every failure into one line on stderr and
 // the exit code of its kind.
 #include "apps/terminal/command.h"
+#include "apps/terminal/help.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
@@ -85,6 +86,7 @@ ErrorKind kind_of(const std::filesystem::filesystem_error& error) {
 
 int run(int argc, char** argv, Invocation& invocation) {
   CLI::App app("Whisker: train, fine-tune and use networks on images, text and series.", "whisker");
+  app.formatter(help_formatter());
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag_callback(
@@ -112,6 +114,7 @@ int run(int argc, char** argv, Invocation& invocation) {
   add_models_command(app, invocation);
   add_version_command(app, invocation);
   add_completion_command(app, invocation);
+  add_examples(app);
 
   try {
     app.parse(argc, argv);
@@ -123,7 +126,7 @@ int run(int argc, char** argv, Invocation& invocation) {
       return 0;
     }
     set_color(invocation.color);
-    return report(ErrorKind::usage, usage_error(app, error));
+    return report(ErrorKind::usage, usage_error(app, error, {argv, argv + argc}));
   }
   set_color(invocation.color);
   return invocation.run();

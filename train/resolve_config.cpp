@@ -46,9 +46,10 @@ PresetOfFile preset_in(const SafetensorsFile& file, Notes& notes) {
   fail(
       ErrorKind::checkpoint,
       "{}: neither 'config' nor 'arch' in the file's metadata describes the network, and no preset "
-      "has its tensors' names and shapes{}{}{}. Name the network: model: one of {}, or its layers.",
-      file.name(), name_in_vain(file), nearest.empty() ? "" : "; ", nearest,
-      fmt::join(preset_names(), ", "));
+      "has its tensors' names and shapes{}{}{}. Start from weights of another network ('whisker "
+      "models' "
+      "lists them), or describe this one's layers under model.",
+      file.name(), name_in_vain(file), nearest.empty() ? "" : "; ", nearest);
 }
 
 std::string preset_of(const YamlNode& model) {

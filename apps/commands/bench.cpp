@@ -1,5 +1,6 @@
 // whisker bench CONFIG: time, throughput, memory and fraction of the machine's ceilings, for
 // training steps or inference, for one or several batch sizes.
+#include "apps/commands/preset_config.h"
 #include "apps/terminal/command.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -96,10 +98,24 @@ std::vector<int64_t> batch_sizes(const std::vector<std::string>& lists) {
 }
 
 int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
-  Config config = read_config(arguments.file, arguments.overrides);
+  ShownConfig shown =
+      read_shown_config(arguments.file, arguments.overrides, "data.train=DIR", invocation);
+  Config& config = shown.config;
   config.device = chosen_device(config.device, invocation).str();
   std::vector<int64_t> batches = batch_sizes(arguments.batches);
   if (batches.empty()) batches = {config.train.batch_size};
+  std::optional<RandomImages> images;
+  if (shown.classes > 0) {
+    if (config.data.kind != DataKind::images) {
+      fail(
+          ErrorKind::usage,
+          "bench: {} is a network for sequences, whose data decide its size. Give data.train=FILE, "
+          "or a configuration.",
+          arguments.file);
+    }
+    images.emplace(*std::ranges::max_element(batches), shown.classes, config.data.image_size);
+    images->become_data_of(config);
+  }
   const Ceilings ceilings = measure_ceilings(config);
   for (const int64_t batch : batches) {
     Config one = config;
@@ -116,9 +132,11 @@ int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
 void add_bench_command(CLI::App& app, Invocation& invocation) {
   CLI::App* bench = app.add_subcommand("bench", "How fast a configuration computes here");
   auto arguments = std::make_shared<BenchArguments>();
-  bench->add_option("CONFIG", arguments->file, "YAML file")->required();
+  bench->add_option("CONFIG", arguments->file, "YAML file, or a preset's name")->required();
   bench->add_option("OVERRIDES", arguments->overrides, "section.key=value");
-  bench->add_option("--batch", arguments->batches, "Batch sizes instead of the file's: 1,2,4")
+  bench
+      ->add_option("--batch-size,--batch", arguments->batches,
+                   "Batch sizes instead of the file's: 1,2,4")
       ->allow_extra_args(false);
   bench->add_flag("--inference", arguments->inference, "Classify instead of training");
   bench->add_option("--steps", arguments->steps, "Steps to measure")

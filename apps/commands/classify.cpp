@@ -250,7 +250,9 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   classify->add_option("--gpus", arguments->gpus,
                        "Use so many GPUs of this machine, or all: one process each");
-  classify->add_option("--batch-size", arguments->batch_size, "Inputs at a time, on each device")
+  classify
+      ->add_option("--batch-size,--batch", arguments->batch_size,
+                   "Inputs at a time, on each device")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   add_precision(classify, arguments->precision);

@@ -163,7 +163,9 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   evaluate->add_option("--gpus", arguments->gpus,
                        "Use so many GPUs of this machine, or all: one process each");
-  evaluate->add_option("--batch-size", arguments->batch_size, "Examples at a time, on each device")
+  evaluate
+      ->add_option("--batch-size,--batch", arguments->batch_size,
+                   "Examples at a time, on each device")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")

@@ -99,7 +99,7 @@ std::string table_of(const std::vector<ModelRow>& rows) {
                weights && weights->mib ? fmt::format("{:.0f}", *weights->mib) : "",
                row.file.empty() ? "" : "yes"});
   }
-  return table.str();
+  return table.str("", table_width());
 }
 
 std::string images_text(const Preprocess& images) {

@@ -1,8 +1,10 @@
 // whisker study trace|graph|gradcheck: shows automatic differentiation on a network.
+#include "apps/commands/preset_config.h"
 #include "apps/study/gradcheck_report.h"
 #include "apps/study/study_network.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
+#include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/io/outputs.h"
 #include "core/trace/tape_graph.h"
@@ -35,10 +37,15 @@ const CLI::Validator above_zero(
     },
     "POSITIVE");
 
-StudyNetwork make_network(Config config, const StudyArguments& arguments,
+ShownConfig read_study_config(const StudyArguments& arguments, const Invocation& invocation) {
+  return read_shown_config(arguments.target, arguments.overrides, "--classes N", invocation);
+}
+
+StudyNetwork make_network(ShownConfig shown, const StudyArguments& arguments,
                           const Invocation& invocation) {
-  config = resolve_config(std::move(config));
+  Config config = resolve_config(std::move(shown.config));
   StudyOptions options = arguments.network;
+  if (options.classes == 0) options.classes = shown.classes;
   options.tensor = {.device = chosen_device(config.device, invocation)};
   configure_backend(config, options.tensor.device);
   return StudyNetwork(std::move(config), options);
@@ -69,7 +76,7 @@ std::string trace_json(const StudyNetwork& network, const TapeListing& listing) 
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
   const StudyNetwork network =
-      make_network(read_config(arguments.target, arguments.overrides), arguments, invocation);
+      make_network(read_study_config(arguments, invocation), arguments, invocation);
   {
     TapeListing warm_up;  // the first pass pays for memory and threads
     network.run(warm_up);
@@ -77,7 +84,7 @@ int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
   TapeListing listing;
   network.run(listing);
   print_result(arguments.json ? trace_json(network, listing)
-                              : network.describe() + "\n\n" + listing.str());
+                              : network.describe() + "\n\n" + listing.str(table_width()));
   return 0;
 }
 
@@ -91,7 +98,8 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
   const OutputFormat format = svg ? svg_format : dot_format;
   Outputs outputs = make_outputs("study graph", arguments.force, invocation);
   std::unique_ptr<OutputFile> file;
-  Config config = read_config(arguments.target, arguments.overrides);
+  ShownConfig shown = read_study_config(arguments, invocation);
+  const Config& config = shown.config;
   if (!path.empty()) {
     outputs.add_input(arguments.target);
     outputs.add_input(config.init.from);
@@ -100,7 +108,7 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
     file = outputs.open("-o", path, format);
   }
   if (arguments.network.batch == 0) arguments.network.batch = 2;
-  const StudyNetwork network = make_network(std::move(config), arguments, invocation);
+  const StudyNetwork network = make_network(std::move(shown), arguments, invocation);
   TapeListing listing({.gradient_norms = true});
   network.run(listing);
   const std::string text =
@@ -115,13 +123,13 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
 }
 
 CLI::App* add_config_arguments(CLI::App* command, StudyArguments& arguments) {
-  command->add_option("CONFIG", arguments.target, "YAML file")->required();
+  command->add_option("CONFIG", arguments.target, "YAML file, or a preset's name")->required();
   command->add_option("OVERRIDES", arguments.overrides, "section.key=value");
   return command;
 }
 
 void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
-  command->add_option("--batch", arguments.network.batch, batch)->check(above_zero);
+  command->add_option("--batch-size,--batch", arguments.network.batch, batch)->check(above_zero);
   command->add_option("--steps", arguments.network.steps, "Steps of sequences (as in data.train)")
       ->check(above_zero);
   command->add_flag("--cells", arguments.network.cells,
@@ -172,7 +180,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
       ->check(above_zero);
   set_action(gradcheck, invocation, [arguments] {
     if (arguments->target.empty()) {
-      print_result(gradcheck_choices());
+      print_result(gradcheck_choices(table_width()));
       return 0;
     }
     GradcheckRequest request = arguments->gradcheck;

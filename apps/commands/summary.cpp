@@ -1,7 +1,9 @@
 // whisker summary CONFIG: the network layer by layer, its size, work and memory.
 #include "layers/analysis/summary.h"
 
+#include "apps/commands/preset_config.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/data/run_data.h"
@@ -85,19 +87,22 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     bool json = false;
   };
   auto arguments = std::make_shared<SummaryArguments>();
-  summary->add_option("CONFIG", arguments->file, "YAML file")->required();
+  summary->add_option("CONFIG", arguments->file, "YAML file, or a preset's name")->required();
   summary->add_option("OVERRIDES", arguments->overrides, "section.key=value");
   summary
       ->add_option("--classes", arguments->classes,
                    "Number of classes (the folders in data.train, or 2)")
       ->check(CLI::Range(1, 1'000'000));
   summary->add_flag("--json", arguments->json, "One JSON object");
-  set_action(summary, invocation, [arguments] {
-    const Config config = resolve_config(read_config(arguments->file, arguments->overrides));
+  set_action(summary, invocation, [arguments, &invocation] {
+    ShownConfig shown = read_shown_config(arguments->file, arguments->overrides,
+                                          "--classes N or data.train=DIR", invocation);
+    const Config config = resolve_config(std::move(shown.config));
     std::error_code error;
     const bool assumed =
         arguments->classes == 0 && !std::filesystem::exists(config.data.train, error);
     BuildOptions options = expected_build(config);
+    if (arguments->classes == 0) arguments->classes = shown.classes;
     if (arguments->classes > 0) options.classes = arguments->classes;
     const Model model = build_model(config.model, options);
     check_takes_both_sizes(model, config.data);
@@ -110,9 +115,12 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     }
     std::string unused;
     for (const std::string& line : model.unused) unused += line + "\n";
-    print_result(fmt::format(
-        "{}\n{}{}classes {}{}\n", to_text(result), unused, sizes_text(config.data), options.classes,
-        assumed ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N." : ""));
+    print_result(
+        fmt::format("{}\n{}{}classes {}{}\n", to_text(result, table_width()), unused,
+                    sizes_text(config.data), options.classes,
+                    assumed && shown.classes == 0
+                        ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N."
+                        : ""));
     return 0;
   });
 }

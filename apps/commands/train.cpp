@@ -1,4 +1,5 @@
 // whisker train CONFIG [overrides], --resume RUN, --repeat RUN, --init WEIGHTS, --dry-run.
+#include "apps/commands/key_options.h"
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/run_ranks.h"
 #include "apps/ranks/same_inputs.h"
@@ -13,6 +14,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/images/split_list.h"
+#include "layers/builder/presets.h"
 #include "train/data/validation_overlap.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
@@ -475,17 +477,60 @@ void check_one_command(const TrainArguments& arguments) {
   }
 }
 
-int run_train(const TrainArguments& arguments, Invocation& invocation) {
+// What stands where a configuration is expected and is something else that `train` can use.
+void refuse_other_targets(const std::string& target) {
+  namespace fs = std::filesystem;
+  const auto refuse = [&target](std::string_view what, const std::string& remedy) {
+    fail(ErrorKind::usage, "train: expected a configuration file (YAML), got {}, {}. {}", what,
+         excerpt(target), remedy);
+  };
+  const std::string word = shell_word(target);
+  std::error_code error;
+  const fs::path path(target);
+  constexpr std::string_view of_weights[] = {".safetensors", ".pth", ".pt", ".bin", ".ckpt"};
+  if (std::ranges::count(of_weights, path.extension().string()) > 0) {
+    refuse("weights", fmt::format("Fine-tune them: whisker train --data DIR --weights {}", word));
+  }
+  constexpr std::string_view of_others[] = {".keras", ".h5", ".hdf5", ".onnx"};
+  if (std::ranges::count(of_others, path.extension().string()) > 0) {
+    refuse(
+        "a network of another program",
+        "Weights of PyTorch (.pth) and safetensors files can be fine-tuned: whisker train --data "
+        "DIR --weights FILE");
+  }
+  if (fs::is_directory(path, error)) {
+    if (fs::exists(path / "config.yaml", error)) {
+      refuse("a run folder",
+             fmt::format("Continue that run: whisker train --resume {}. Train it again: whisker "
+                         "train --repeat {}",
+                         word, word));
+    }
+    refuse("a folder", fmt::format("Train on its images: whisker train --data {}", word));
+  }
+  if (!fs::exists(path, error) && find_preset(target)) {
+    refuse("the name of a network",
+           fmt::format("Train it: whisker train --data DIR --model {}", word));
+  }
+}
+
+int run_train(TrainArguments arguments, Invocation& invocation) {
   RunRanks ranks;
   return ranks.run([&] {
     require_same_command(*ranks.group(), *invocation.command);
+    const std::vector<std::string> assignments =
+        key_option_assignments(*invocation.command, arguments.words);
+    const bool own_words = !arguments.words.empty();
+    arguments.words.insert(arguments.words.end(), assignments.begin(), assignments.end());
     if (!arguments.repeat.empty()) check_repeat(arguments);
     if (!arguments.resume.empty()) check_resume(arguments);
     check_one_command(arguments);
-    if (arguments.resume.empty() && arguments.repeat.empty() && arguments.words.empty() &&
+    if (arguments.resume.empty() && arguments.repeat.empty() &&
         arguments.one_command.data.empty()) {
-      fail(ErrorKind::usage,
-           "train: expected a configuration file, --data DIR, --resume RUN, or --repeat RUN");
+      if (!own_words) {
+        fail(ErrorKind::usage,
+             "train: expected a configuration file, --data DIR, --resume RUN, or --repeat RUN");
+      }
+      refuse_other_targets(arguments.words[0]);
     }
     return arguments.resume.empty() ? new_run(arguments, ranks.group(), invocation)
                                     : resume_run(arguments, ranks.group(), invocation);
@@ -514,6 +559,7 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   train->add_option("--repeat", arguments->repeat,
                     "Train as this run did, with its timed algorithms and its plan, into a new "
                     "folder: the same bits");
+  add_key_options(train);
   train->add_option("--init", arguments->init, "Start from these weights (safetensors)");
   train->add_option("--weights-key", arguments->weights_key,
                     "Of a checkpoint in --weights or --init: the key of the weights, as model_ema "

@@ -105,7 +105,7 @@ std::vector<GradcheckResult> gradcheck_operator(const OperatorRow& op,
   return gradcheck(call, inputs, options);
 }
 
-std::string gradcheck_choices() {
+std::string gradcheck_choices(size_t width) {
   TextTable table({"operator", "operands"});
   for (const OperatorRow& op : operator_table()) {
     std::string operands;
@@ -115,17 +115,22 @@ std::string gradcheck_choices() {
     }
     if (!operands.empty()) table.add({op.name, operands});
   }
-  return table.str() +
-         "\nwhisker study gradcheck OPERATOR checks one of these, 'all' all of them, a YAML file "
+  return table.str("", width) +
+         "\nwhisker study gradcheck OPERATOR checks one of these,\n'all' all of them, a YAML file "
          "its "
          "network.\n";
 }
 
-GradcheckReport run_gradcheck(const GradcheckRequest& request) {
+std::vector<std::string> gradcheck_operators() {
   std::vector<std::string> names = {"all"};
   for (const OperatorRow& op : operator_table()) {
     if (!usual_arguments(op)->operands().empty()) names.emplace_back(op.name);
   }
+  return names;
+}
+
+GradcheckReport run_gradcheck(const GradcheckRequest& request) {
+  const std::vector<std::string> names = gradcheck_operators();
   if (std::find(names.begin(), names.end(), request.what) != names.end()) {
     if (!request.overrides.empty()) {
       fail(ErrorKind::usage, "study gradcheck: '{}': overrides go with a YAML file, not with {}.",

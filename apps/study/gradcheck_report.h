@@ -3,13 +3,14 @@
 
 #include "apps/study/study_network.h"
 #include "core/autograd/gradcheck.h"
-#include "core/trace/operator_table.h"
 
 #include <span>
 #include <string>
 #include <vector>
 
 namespace whisker {
+
+struct OperatorRow;
 
 struct GradcheckRequest {
   std::string what;  ///< a row of operator_table() with operands, "all", or a configuration file
@@ -24,8 +25,11 @@ struct GradcheckReport {
   bool passed = true;
 };
 
-/// What may be checked: a line per operator with its operands, and how to check the rest.
-std::string gradcheck_choices();
+/// What may be checked: a line per operator with its operands, and how to check the rest;
+/// `width` as in TextTable::str().
+std::string gradcheck_choices(size_t width = 0);
+/// The names of those operators, and "all".
+std::vector<std::string> gradcheck_operators();
 
 /// Of each operand of `op` at its usual arguments.
 std::vector<GradcheckResult> gradcheck_operator(const OperatorRow& op,

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -47,9 +48,11 @@ CLI::Validator number_range(double low, double high);
 /// Calling `command` runs `action`, which returns the exit code.
 void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action);
 
-/// CLI11's message, or a better one for an unknown subcommand or option, with the nearest name.
-/// Ends with the --help command to run.
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
+/// CLI11's message, or a better one for an unknown subcommand or option, with the nearest name, or
+/// the configuration key that an option of other programs is here. Ends with the --help command to
+/// run. `words` are the program's.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
+                        std::span<char* const> words);
 
 /// choose_device(), with its note on stderr unless --quiet; for commands without a run's log.
 Device chosen_device(const std::string& text, const Invocation& invocation);

@@ -1,5 +1,6 @@
 #include "apps/terminal/pretrained_files.h"
 
+#include "apps/terminal/terminal.h"
 #include "core/error.h"
 #include "core/io/text.h"
 #include "core/io/user_folder.h"
@@ -25,16 +26,6 @@ fs::path fetch_script() {
     }
   }
   return "scripts/fetch_weights.sh";
-}
-
-// For a shell; a plain word stays as it is.
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace

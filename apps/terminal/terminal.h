@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 namespace whisker {
@@ -17,8 +18,13 @@ void tell_error(std::string_view message);
 /// Shows a line on the terminal until the next one replaces it; "" removes it.
 void show_bar(std::string_view line);
 
+/// `text` as one word for a shell; a plain word stays as it is.
+std::string shell_word(const std::string& text);
+
 bool is_terminal(std::FILE* stream);
 /// Columns of the terminal behind `stream`; 80 when there is none.
 int terminal_width(std::FILE* stream);
+/// Of a table on stdout: the terminal's columns; 0, without limit, where it is none.
+size_t table_width();
 
 }  // namespace whisker

@@ -223,7 +223,7 @@ void TapeListing::on_backward_end(const Node& node) {
   entries_[found->second].backward_ms = elapsed_ms;
 }
 
-std::string TapeListing::str() const {
+std::string TapeListing::str(size_t width) const {
   TextTable forward(
       {">#", "op", "layer", "of", "output", "dtype", "saved for backward", ">bytes", ">ms"});
   const std::vector<TapeEntry> entries = this->entries();
@@ -274,7 +274,7 @@ std::string TapeListing::str() const {
       "forward\n{}\nbackward\n{}\n"
       "forward   {} operators, {} on the tape, {:.3f} ms; {} kept for backward\n"
       "backward  {} steps, {:.3f} ms\n",
-      forward.str("  "), backward.str("  "), operators, recorded, forward_ms,
+      forward.str("  ", width), backward.str("  ", width), operators, recorded, forward_ms,
       human_bytes(static_cast<uint64_t>(saved_bytes)), visited.size(), backward_ms);
   if (total > operators) {
     text += fmt::format("beside    {} operators that no gradient passes, {:.3f} ms\n",

@@ -61,8 +61,8 @@ class TapeListing final : public TapeObserver {
   /// All entries that lead to a recorded operator, in topological order. Other operators (running
   /// statistics, the labels' cast) are left out, unless nothing was recorded.
   std::vector<TapeEntry> entries() const;
-  /// Numbered tables of both directions, and totals.
-  std::string str() const;
+  /// Numbered tables of both directions, and totals; `width` as in TextTable::str().
+  std::string str(size_t width = 0) const;
 
   void on_save(const Tensor& tensor) override;
   void on_record(const Node& node, Tensors inputs, Tensors outputs) override;

@@ -2,6 +2,7 @@
 #include "layers/analysis/summary.h"
 
 #include "core/io/text.h"
+#include "core/io/text_table.h"
 #include "layers/memory_plan.h"
 
 #include <algorithm>
@@ -25,28 +26,14 @@ std::string memory_text(const char* pass, const MemoryPrediction& memory) {
   part("activations", memory.activations);
   part("transient", memory.transient);
   part("scratch", memory.scratch);
-  return text + "\n";
+  return text;
 }
 
-using Row = std::vector<std::string>;
-
-// Columns as wide as their widest cell; the first three are text, the rest numbers.
-std::string table_text(const std::vector<Row>& rows) {
-  std::vector<size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += i < 3 ? fmt::format("{:<{}}  ", row[i], widths[i])
-                    : fmt::format("{:>{}}  ", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
+// Behind `indent` columns, all lines but the first.
+std::string hanging(const std::string& text, size_t width, size_t indent) {
+  if (width <= indent) return text + "\n";
+  const auto lines = wrap_text(text, width - indent, CutWords::never);
+  return fmt::format("{}\n", fmt::join(lines, fmt::format("\n{:{}}", "", indent)));
 }
 
 }  // namespace
@@ -106,28 +93,27 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
   return summary;
 }
 
-std::string to_text(const ModelSummary& summary) {
-  std::vector<Row> rows = {
-      {"layer", "operator", "output", "parameters", "multiply-adds", "activations"}};
-  rows.push_back({"input", "", summary.input.str(), "", "", ""});
+std::string to_text(const ModelSummary& summary, size_t width) {
+  TextTable table({"layer", "operator", "output", ">parameters", ">multiply-adds", ">activations"});
+  table.add({"input", "", summary.input.str()});
   for (const LayerSummary& layer : summary.layers) {
-    rows.push_back(
-        {printable(layer.name), layer.what, layer.output.str(),
+    table.add(
+        {layer.name, layer.what, layer.output.str(),
          layer.parameters == 0 ? "" : grouped(layer.parameters) + (layer.frozen ? " frozen" : ""),
          layer.multiply_adds == 0 ? "" : grouped(layer.multiply_adds),
          layer.activation_bytes == 0 ? "" : bytes_text(layer.activation_bytes)});
   }
-  std::string text = table_text(rows);
+  std::string text = table.str("", width);
   text += fmt::format("\nparameters {}: trainable {}, frozen {}\n", grouped(summary.parameters()),
                       grouped(summary.trainable), grouped(summary.frozen));
   text += fmt::format("multiply-adds per {} {}\n", summary.sequences ? "sequence" : "image",
                       grouped(summary.multiply_adds));
   if (!summary.notes.empty()) {
-    text += fmt::format("fused: {}\n", fmt::join(summary.notes, "; "));
+    text += hanging(fmt::format("fused: {}", fmt::join(summary.notes, "; ")), width, 2);
   }
   text += fmt::format("\npredicted memory for a batch of {}\n", summary.batch);
-  text += memory_text("training", summary.training);
-  text += memory_text("inference", summary.inference);
+  text += hanging(memory_text("training", summary.training), width, 11);
+  text += hanging(memory_text("inference", summary.inference), width, 11);
   return text;
 }
 

@@ -60,7 +60,8 @@ struct ModelSummary {
 /// For batches of model.input's extent. Parameters that are frozen must be so already.
 ModelSummary summarize(const Model& model, const SummaryOptions& options = {});
 
-/// A table for people, with totals and the memory of a batch; lines end in '\n'.
-std::string to_text(const ModelSummary& summary);
+/// A table for people, with totals and the memory of a batch; lines end in '\n' and are at most
+/// `width` long where that is possible (0: no limit).
+std::string to_text(const ModelSummary& summary, size_t width = 0);
 
 }  // namespace whisker

@@ -130,12 +130,14 @@ void check_output(const YamlNode& section, const BuildOptions& options, const Mo
          place_of(section), options.classes,
          options.classes == 2 ? "; for two classes also `units: 1` with the sigmoid" : "");
   }
-  fail(ErrorKind::usage,
-       "{}: for {} classes expected ({},{}) at the end{}, got {}{}. Use `units: classes` in the "
-       "last dense layer.",
+  const bool positions = options.batch_axis == 0 && y.rank() == 4;  // (N,H,W,F)
+  fail(ErrorKind::usage, "{}: for {} classes expected ({},{}) at the end{}, got {}{}. {}.",
        place_of(section), options.classes, samples, options.classes,
        options.classes == 2 ? fmt::format(", or a sigmoid over ({},1)", samples) : std::string(),
-       model.output_kind == OutputKind::sigmoid ? "a sigmoid over " : "", y);
+       model.output_kind == OutputKind::sigmoid ? "a sigmoid over " : "", y,
+       positions ? "Put global_avg_pool2d or flatten before the last dense layer, which else "
+                   "computes at every position"
+                 : "Use `units: classes` in the last dense layer");
 }
 
 }  // namespace

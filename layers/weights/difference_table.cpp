@@ -41,8 +41,8 @@ const TensorDifference* nearest_to(const TensorDifference& one,
 
 }  // namespace
 
-void fail_with_table(const SafetensorsFile& file,
-                     const std::vector<TensorDifference>& differences) {
+void fail_with_table(const SafetensorsFile& file, const std::vector<TensorDifference>& differences,
+                     bool only_head) {
   const auto count = [&](std::string_view kind) {
     return std::count_if(differences.begin(), differences.end(),
                          [&](const TensorDifference& d) { return d.kind == kind; });
@@ -66,8 +66,12 @@ void fail_with_table(const SafetensorsFile& file,
   }
   fail(ErrorKind::checkpoint,
        "{}: does not fit the model: {} missing, {} unexpected, {} misshaped; nothing was loaded. "
-       "Check model; init.skip takes patterns of names to leave out.{}",
-       file.name(), count("missing"), count("unexpected"), count("misshaped"), MessageLines{table});
+       "{}{}",
+       file.name(), count("missing"), count("unexpected"), count("misshaped"),
+       only_head
+           ? "They are of another number of classes: init.new_head=true trains a new last layer."
+           : "Check model; init.skip takes patterns of names to leave out.",
+       MessageLines{table});
 }
 
 }  // namespace whisker

@@ -17,8 +17,9 @@ struct TensorDifference {
   bool alone = false;
 };
 
-/// Throws checkpoint with one row for each difference.
+/// Throws checkpoint with one row for each difference, and the remedy: with `only_head` the head's
+/// number of classes is all that differs.
 [[noreturn]] void fail_with_table(const SafetensorsFile& file,
-                                  const std::vector<TensorDifference>& differences);
+                                  const std::vector<TensorDifference>& differences, bool only_head);
 
 }  // namespace whisker

@@ -90,6 +90,7 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
   std::vector<TensorDifference> differences;
   std::vector<std::pair<const Parameter*, const SafetensorsTensor*>> matches;
   std::vector<TensorDifference> other_extent;  // a head's
+  size_t of_other_classes = 0;
 
   for (const auto& parameter : parameters) {
     const std::string& name = parameter->name();
@@ -106,7 +107,8 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
       differences.push_back(
           {"misshaped", name, fmt::format("file {}, model floating", tensor->dtype)});
     } else {
-      const bool head = options.allow_new_head && any_selects(model.head, name);
+      const bool of_head = any_selects(model.head, name);
+      const bool head = options.allow_new_head && of_head;
       const bool fit = tensor_fits(*tensor, *parameter);
       const TensorDifference difference{
           "misshaped", name, fmt::format("file {}, model {}", shape_text(tensor->shape), shape)};
@@ -118,8 +120,9 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
         matches.emplace_back(parameter.get(), tensor);
         report.summed_to_gray = name;
       } else {
-        const bool new_head = head && differs_in_classes(*tensor, *parameter);
-        (new_head ? other_extent : differences).push_back(difference);
+        const bool other_classes = of_head && differs_in_classes(*tensor, *parameter);
+        of_other_classes += other_classes ? 1 : 0;
+        (other_classes && head ? other_extent : differences).push_back(difference);
       }
     }
   }
@@ -133,7 +136,7 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
   }
   if (!differences.empty()) {
     differences.insert(differences.end(), other_extent.begin(), other_extent.end());
-    fail_with_table(file, differences);
+    fail_with_table(file, differences, of_other_classes == differences.size());
   }
   for (const auto& match : matches) check_finite(file, *match.second);
   for (const auto& [parameter, tensor] : matches) {

@@ -3,14 +3,18 @@
     command_line_test.py [-v]            with $WHISKER naming the program
 """
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
+import struct
+import termios
 import unittest
 
-from harness import ProgramTest, png, stripes
+from harness import ProgramTest, png, read_all, stripes
 
 
 class CommandLine(ProgramTest):
@@ -165,7 +169,7 @@ class CommandLine(ProgramTest):
         self.assertIn(f"parameters {sum(layer['parameters'] for layer in summary['layers'])}:", text)
         self.assertEqual(summary["parameters"], summary["trainable"] + summary["frozen"])
         self.assertEqual([layer["name"] for layer in summary["layers"]],
-                         [line.split()[0] for line in text.split("\n\n")[0].splitlines()[2:]])
+                         [line.split()[0] for line in text.split("\n\n")[0].splitlines()[3:]])
         training = summary["training"]
         self.assertEqual(training["total_bytes"], sum(training.values()) - training["total_bytes"])
         trace = json.loads(self.whisker("study", "trace", "c.yaml", *self.data, "--json").stdout)
@@ -201,6 +205,109 @@ class CommandLine(ProgramTest):
             shutil.rmtree(run)
             spins = environment.get(b"GOMP_SPINCOUNT")
             self.assertEqual(spins and spins.decode(), expected)
+
+    def test_options_of_train_are_keys(self):
+        """Each option of the table sets its key, and stands beside no other assignment of it."""
+        given = {"--epochs": ("1", "epochs: 1"), "--lr": ("0.02", "lr: 0.02"), "--batch-size": ("4", "batch_size: 4"),
+                 "--batch": ("4", "batch_size: 4"), "--imgsz": ("20", "image_size: 20"), "--workers": ("2", "workers: 2"),
+                 "--patience": ("3", "patience: 3"), "--name": ("by_option", "name: \"by_option\""),
+                 "--device": ("cpu", "device: \"cpu\"")}
+        words = [word for option, (value, _) in given.items() if option != "--batch" for word in (option, value)]
+        self.whisker("train", "c.yaml", *self.data, *words)
+        config = (self.folder / "runs/by_option/config.yaml").read_text()
+        for option, (_, line) in given.items():
+            self.assertIn(line + "\n", config, option)
+        for option, beside in (("--epochs", "train.epochs=3"), ("--lr", "optimizer.lr=0.1"), ("--batch", "train.batch_size=4"),
+                               ("--imgsz", "data.image_size=8"), ("--workers", "data={workers: 1}"),
+                               ("--patience", "train={early_stopping: {patience: 1}}"), ("--name", "name=x"),
+                               ("--device", "device=cpu"), ("--init", "init.from=w.safetensors")):
+            done = self.whisker("train", "c.yaml", *self.data, beside, option, "1", code=2)
+            self.assertRegex(done.stderr, r"train: --[\w-]+ is [\w.]+ and stands beside '.*': leave one of the two out")
+        done = self.whisker("train", "--data", "train", "data.train=val", code=2)
+        self.assertIn("--data is data.train and stands beside 'data.train=val'", done.stderr)
+        self.assertIn("device: expected auto, cpu", self.whisker("train", "c.yaml", "--device", "gpu", code=2).stderr)
+        self.assertIn("train: expected a configuration file, --data DIR", self.whisker("train", "--lr", "1", code=2).stderr)
+        done = self.whisker("train", "--data", "train", "--epochs", "1", "--name", "by_data", "--imgsz", "16", "--device", "cpu")
+        self.assertIn("epochs: 1\n", (self.folder / "runs/by_data/config.yaml").read_text())
+        done = self.whisker("train", "--resume", "runs/by_option", "--lr", "1", code=2)
+        self.assertIn("--resume: 'optimizer.lr=1' cannot change", done.stderr)
+
+    def test_unknown_options_name_the_key(self):
+        for words, says in ((["--weight-decay", "0.1"], "has a key for it: optimizer.weight_decay=0.1\n"),
+                            (["--train.epochs=3"], "has a key for it: train.epochs=3\n"),
+                            (["--optimiser.momentum"], "has a key for it: optimizer.momentum=VALUE\n"),
+                            (["--learning-rate", "1"], "has a key for it: optimizer.lr=1\n"),
+                            (["--level", "words"], "has a key for it: data.text.level=words\n"),
+                            (["--epoch", "3"], "Did you mean '--epochs'? Keys of the configuration are"),
+                            (["--qqqqqqqqq"], "Keys of the configuration are written as train.epochs=3")):
+            done = self.whisker("train", "c.yaml", *words, code=2)
+            self.assertIn(says, done.stderr)
+            self.assertNotIn("after '--'", done.stderr)
+        self.assertIn("data.kind=rows or ", self.whisker("summary", "c.yaml", "--kind", "rows", code=2).stderr)
+        self.assertIn("after '--'", self.whisker("classify", self.weights, "--dash.png", code=2).stderr)
+
+    def test_what_other_programs_call_it(self):
+        for word, own in (("predict", "classify"), ("val", "evaluate"), ("test", "evaluate")):
+            self.assertIn(f"got '{word}'. Did you mean '{own}'?", self.whisker(word, "x", code=2).stderr)
+        for target, says in (("train", "Train on its images: whisker train --data train\n"),
+                             ("runs/base", "Continue that run: whisker train --resume runs/base."),
+                             (self.weights, f"Fine-tune them: whisker train --data DIR --weights {self.weights}\n"),
+                             ("net.pth", "Fine-tune them: whisker train --data DIR --weights net.pth\n"),
+                             ("resnet18", "Train it: whisker train --data DIR --model resnet18\n")):
+            self.assertIn(says, self.whisker("train", target, code=2).stderr)
+
+    def test_presets_stand_where_a_configuration_may(self):
+        done = self.whisker("summary", "squeezenet1_1", "--json")
+        summary = json.loads(done.stdout)
+        self.assertEqual((summary["classes"], summary["classes_assumed"], summary["input"][1:]), (1000, True, [224, 224, 3]))
+        self.assertEqual(done.stderr, "squeezenet1_1 is a preset: 1000 classes, images of 224 px are assumed; "
+                                      "data.image_size=N and --classes N or data.train=DIR decide otherwise\n")
+        summary = json.loads(self.whisker("summary", "squeezenet1_1", "data.train=train", "--json").stdout)
+        self.assertEqual((summary["classes"], summary["classes_assumed"]), (2, False))
+        self.assertIn("classes 7\n", self.whisker("summary", "chollet", "--classes", "7").stdout)
+        self.assertIn("lstm", self.whisker("summary", "lstm", "data.rows.features=3").stdout)
+        traced = self.whisker("study", "trace", "squeezenet1_1", "--batch", "2", "data.image_size=64").stdout
+        self.assertIn("squeezenet1_1, (2,64,64,3) f32 on cpu, 1000 classes", traced)
+        speed = json.loads(self.whisker("bench", "squeezenet1_1", "data.image_size=64", "device=cpu", "--inference",
+                                        "--batch", "2", "--steps", "2", "--json").stdout)
+        self.assertEqual(speed["batch"], 2)
+        self.assertIn("bench: lstm is a network for sequences", self.whisker("bench", "lstm", code=2).stderr)
+
+    def test_help_of_every_subcommand(self):
+        """At most 80 columns, short names of values, and two examples that the program itself can read."""
+        def walk(*command):
+            text = self.whisker(*command, "--help").stdout
+            with self.subTest(command=command):
+                self.assertLessEqual(max(map(len, text.splitlines())), 80)
+                self.assertNotRegex(text, r"\b(INT|UINT|FLOAT|POSITIVE|REQUIRED|Excludes|Needs)\b|TEXT:|\[\d")
+                values = re.findall(r"(?m)^  (?:-\w, )?--([\w-]+)(?:, --[\w-]+)? TEXT\b", text)
+                self.assertLessEqual(set(values), {"text", "prompt"})
+                examples = re.findall(r"(?m)^  (.*whisker .*)$", text.partition("\nExamples:\n")[2])
+                self.assertEqual(len(examples), 2)
+                options = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text.partition("\nExamples:\n")[0]))
+                for example in examples:
+                    self.assertIn("whisker " + " ".join(command), example)
+                    if command and "Subcommands:" not in text:
+                        used = set(re.findall(r"(?<= )--?[a-z][\w-]*", example.partition("whisker " + " ".join(command))[2]))
+                        self.assertLessEqual(used, options, example)
+            for sub in re.findall(r"(?m)^  ([a-z]+) ", text.partition("\nSubcommands:\n")[2].partition("\nExamples:")[0]):
+                walk(*command, sub)
+        walk()
+
+    def test_tables_wrap_by_columns_on_a_terminal(self):
+        for command in (["summary", "resnet18"], ["study", "gradcheck"], ["models"],
+                        ["study", "trace", "c.yaml", "--batch", "2"]):
+            master, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+            process = self.start(*command, stdout=slave)
+            os.close(slave)
+            shown = read_all(master).replace("\r\n", "\n").splitlines()
+            process.communicate()
+            os.close(master)
+            with self.subTest(command=command):
+                self.assertEqual(process.returncode, 0)
+                self.assertLessEqual(max(map(len, shown)), 100)
+                self.assertGreater(len(shown), 10)
 
     def test_dry_run_leaves_nothing(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=dry", "--dry-run")

@@ -31,6 +31,14 @@ TYPED = [
     ("summary c.yaml runtime.winograd=f<Tab>", ["summary", "c.yaml", "runtime.winograd=false"]),
     ("summary c.yaml train.batch_size=a<Tab>", ["summary", "c.yaml", "train.batch_size=auto"]),
     ("train c.yaml init.from=somewh<Tab>", ["train", "c.yaml", "init.from=somewhere.yaml"]),
+    ("train --model squeezenet1<Tab>", ["train", "--model", "squeezenet1_1"]),
+    ("classify --device ref<Tab>", ["classify", "--device", "reference"]),
+    ("train --device au<Tab>", ["train", "--device", "auto"]),
+    ("summary squeezenet1<Tab>", ["summary", "squeezenet1_1"]),
+    ("summary some<Tab>", ["summary", "somewhere.yaml"]),
+    ("study trace vgg1<Tab>", ["study", "trace", "vgg16"]),
+    ("study trace sm<Tab>", ["study", "trace", "small.yaml"]),  # files go before presets
+    ("study gradcheck embedd<Tab>", ["study", "gradcheck", "embedding"]),
     ("classify schedule.ki<Tab>", ["classify", "schedule.ki"]),  # takes no keys
 ]
 
@@ -90,7 +98,8 @@ class Completion(ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        (cls.folder / "somewhere.yaml").write_text("")
+        for name in ("somewhere.yaml", "small.yaml"):
+            (cls.folder / name).write_text("")
 
     def script(self, shell):
         return self.whisker("completion", shell).stdout

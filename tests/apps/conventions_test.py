@@ -148,7 +148,7 @@ class ExitCodes(ProgramTest):
                      "Did you mean 'check'?\n  See 'whisker data --help'.", "data", "chekc", "train")
         self.refused(2, "unknown option '--no-such'", "train", "c.yaml", "--no-such")
         self.refused(2, "Did you mean '--dry-run'?", "train", "c.yaml", "--dryrun")
-        self.refused(2, "--batch: expected a number above 0, got '-1'", "study", "trace", "c.yaml", "--batch", "-1")
+        self.refused(2, "--batch-size: expected a number above 0, got '-1'", "study", "trace", "c.yaml", "--batch", "-1")
         self.refused(2, "missing.yaml", "train", "missing.yaml")
         self.refused(2, "Did you mean 'epochs'?", "train", "c.yaml", *self.data, "train.epoch=3")
         self.refused(2, "command line: train.epochs: expected an integer", "train", "c.yaml", "train.epochs=x")

@@ -109,7 +109,8 @@ class ProgramTest(unittest.TestCase):
 
     def start(self, *arguments, **options):
         options.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True, stdout=subprocess.PIPE, **options)
+        options.setdefault("stdout", subprocess.PIPE)
+        return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True, **options)
 
     def metadata(self, path):
         """The metadata of a safetensors file."""

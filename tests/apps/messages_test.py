@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import unittest
 
 from harness import CONFIG, ProgramTest, stripes, write_classes
@@ -137,6 +138,36 @@ class Messages(ProgramTest):
         self.refused(4, remedy, "train", "--resume", "runs/torn")
         self.refused(7, "No weights were saved in runs/up before.", "train", "c.yaml", *self.data, "name=up",
                      "optimizer.lr=1e38", "optimizer.kind=sgd")
+
+    def test_the_remedy_is_the_right_one(self):
+        flat = CONFIG.replace("    - global_avg_pool2d\n", "")
+        self.refused(2, "got (8,14,14,2). Put global_avg_pool2d or flatten before the last dense layer", "train",
+                     self.file("flat.yaml", flat), *self.data)
+        self.refused(2, "Use `units: classes` in the last dense layer.", "train",
+                     self.file("units.yaml", CONFIG.replace("units: classes", "units: 7")), *self.data)
+        one = CONFIG.replace("    - global_avg_pool2d\n", "    - global_avg_pool2d\n    - batch_norm\n")
+        self.refused(2, "got 1 in a batch of 1. Use train.batch_size=2.", "train", self.file("one.yaml", one), *self.data,
+                     "--batch-size", "1")
+        write_classes(self.folder / "three", 4)
+        for i in range(4):
+            self.file(f"three/c2/{i}.png", stripes(0, i + 50))
+        self.refused(4, "They are of another number of classes: init.new_head=true trains a new last layer.", "train",
+                     "c.yaml", "data.train=three", "data.val_split=0.5", "--init", self.weights, "init.new_head=false")
+        for name in ("net.keras", "net.h5"):
+            self.refused(2, "got a network of another program, '" + name, "train", name)
+        self.file("net.h5", b"\x89HDF\r\n\x1a\n" + bytes(100))
+        self.refused(4, "got an HDF5 file. Save its arrays", "train", "--data", "train", "--weights", "net.h5")
+        shutil.copytree(self.folder / "train", self.folder / "both/train")
+        shutil.copytree(self.folder / "val", self.folder / "both/val")
+        self.assertIn("training both/train, validation both/val", self.whisker("data", "check", "both").stdout)
+        done = self.refused(4, "no preset has its tensors' names and shapes", "train", "--data", "train", "--weights",
+                            self.odd_network())
+        self.assertIn("Start from weights of another network ('whisker models' lists them)", done.stderr)
+
+    def odd_network(self):
+        """Weights as another program makes them: without metadata, of no preset."""
+        header = json.dumps({"conv9.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        return self.file("resnet50d.safetensors", len(header).to_bytes(8, "little") + header + bytes(4))
 
     def test_one_class_is_no_classes(self):
         for i in range(3):

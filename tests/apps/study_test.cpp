@@ -3,6 +3,7 @@
 #include "apps/study/study_network.h"
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
+#include "core/trace/operator_table.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 

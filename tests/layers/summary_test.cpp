@@ -147,6 +147,7 @@ head:
   model.net->freeze(patterns);
   EXPECT_EQ(to_text(summarize(model, {.moments_per_parameter = 1})),
             "layer    operator           output       parameters  multiply-adds  activations\n"
+            "-------  -----------------  -----------  ----------  -------------  -----------\n"
             "input                       (8,10,10,3)\n"
             "conv1    conv2d 4 3x3 relu  (8,8,8,4)    112 frozen          6,912      8.0 KiB\n"
             "flatten  flatten            (8,256)\n"
@@ -160,6 +161,13 @@ head:
             "training   34.2 KiB: values 6.0 KiB + gradients 5.2 KiB + optimizer 5.2 KiB + "
             "activations 8.0 KiB + transient 9.7 KiB\n"
             "inference  22.8 KiB: values 5.5 KiB + activations 17.4 KiB\n");
+  const std::string narrow = to_text(summarize(model, {.moments_per_parameter = 1}), 72);
+  EXPECT_NE(narrow.find("conv1    conv2d    (8,8,8,4)  112 frozen          6,912      8.0 KiB\n"
+                        "         4 3x3\n"
+                        "         relu\n"),
+            std::string::npos)
+      << narrow;
+  EXPECT_NE(narrow.find(" KiB +\n           optimizer"), std::string::npos) << narrow;
 }
 
 }  // namespace

@@ -211,6 +211,16 @@ TEST(Weights, AHeadForOtherClassesStaysNew) {
   EXPECT_EQ(target.arena.read(target["fc1.weight"]), source.arena.read(source["fc1.weight"]));
 }
 
+TEST(Weights, AHeadForOtherClassesNamesItsRemedy) {
+  Network target(5, 2);
+  EXPECT_EQ(
+      error_of(state_dict(Network(7, 1).arena, 0), target),
+      "does not fit the model: 0 missing, 0 unexpected, 2 misshaped; nothing was loaded. They "
+      "are of another number of classes: init.new_head=true trains a new last layer.\n"
+      "  misshaped   fc2.weight  file (7,4), model (5,4)\n"
+      "  misshaped   fc2.bias    file (7), model (5)");
+}
+
 TEST(Weights, AnotherDifferenceForbidsANewHead) {
   std::vector<WeightsTensor> tensors = state_dict(Network(7, 1).arena, 0);
   drop(tensors, "bn1.bias");
@@ -338,7 +348,8 @@ TEST(Weights, TellThePresetThatTheyAreOf) {
   for (const Preset& preset : presets()) {
     const std::string name(preset.name);
     if (preset.text.find("\ndata:") == std::string_view::npos) continue;
-    const Naming naming = preset_library(preset_sections(preset)) == "timm" ? Naming::timm : Naming::torchvision;
+    const Naming naming =
+        preset_library(preset_sections(preset)) == "timm" ? Naming::timm : Naming::torchvision;
     const auto found = preset_of_file(file_of_preset(name, 37, naming, "module."));
     ASSERT_TRUE(found) << name;
     EXPECT_EQ(found->name, name);

@@ -106,5 +106,20 @@ TEST(TextTable, AlignsByCodePointsAndDropsTrailingBlanks) {
             "  long name\n");
 }
 
+TEST(TextTable, WrapsItsWidestColumnsOfTextWhereTheTerminalIsNarrow) {
+  TextTable table({"layer", "operands", ">ms"});
+  table.add({"layer1.0.conv1", "1, layer1.0.conv1.weight, layer1.0.conv1.bias", "0.071"});
+  table.add({"fc", "2", "0.1"});
+  EXPECT_EQ(table.str(" ", 34),
+            " layer        operands         ms\n"
+            " -----------  -----------  -----\n"
+            " layer1.0.    1, layer1.0  0.071\n"
+            " conv1        .conv1.\n");
+  EXPECT_EQ(wrap_text("ab cd  efghijk l", 5, CutWords::never),
+            (std::vector<std::string>{"ab cd", "efghijk", "l"}));
+  EXPECT_EQ(wrap_text("\u2207\u2207\u2207 \u2207", 3, CutWords::longest),
+            (std::vector<std::string>{"\u2207\u2207\u2207", "\u2207"}));
+}
+
 }  // namespace
 }  // namespace whisker

@@ -1,7 +1,10 @@
 // whisker completion bash|zsh|fish: one table of valid words by position, made from the CLI11 tree
 // and the configuration's fields. A shell's script is the table as a `case`, with that shell's
 // registration.
+#include "apps/study/gradcheck_report.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/help.h"
+#include "layers/builder/presets.h"
 #include "train/config/config.h"
 
 #include <algorithm>
@@ -14,7 +17,8 @@ namespace {
 
 // What may be written in any of `contexts`: "whisker study" (a command: subcommands and options),
 // "whisker train|--resume" (an option's value; no words: a file), "whisker train+" (a configuration
-// key, where the command takes them), "schedule.kind=" (its values).
+// key, where the command takes them), "whisker summary^" (an argument that is no file, which files
+// of such names go before), "schedule.kind=" (its values).
 struct Row {
   std::vector<std::string> contexts;
   std::vector<std::string> words;
@@ -28,6 +32,17 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
 }
 
+// What may follow an option besides its choices; empty for a file.
+std::vector<std::string> words_after(const CLI::Option& option) {
+  if (option.get_name() == "--model") return preset_names();
+  if (value_name(option) == "DEVICE") return {"auto", "cpu", "cuda", "reference"};
+  return choices_of(option);
+}
+
+constexpr std::string_view preset_contexts[] = {"whisker summary^", "whisker bench^",
+                                                "whisker study trace^", "whisker study graph^",
+                                                "whisker models^"};
+
 void collect(const CLI::App& app, const std::string& path, const std::vector<std::string>& shared,
              std::vector<Row>& rows, Row& keys) {
   const auto subcommands = app.get_subcommands([](const CLI::App*) { return true; });
@@ -38,7 +53,7 @@ void collect(const CLI::App& app, const std::string& path, const std::vector<std
   for (const CLI::Option* option : app.get_options()) {
     const std::string positional = option->get_name(true);
     if (positional == "CONFIG" || positional == "OVERRIDES") keys.contexts.push_back(path + "+");
-    Row value{.contexts = {}, .words = choices_of(*option)};
+    Row value{.contexts = {}, .words = words_after(*option)};
     for (const auto& [dashes, names] :
          {std::pair{"--", option->get_lnames()}, {"-", option->get_snames()}}) {
       for (const std::string& name : names) {
@@ -69,6 +84,8 @@ std::vector<Row> completion_table(const CLI::App& app) {
     if (!key.values.empty()) rows.push_back({{key.path + "="}, key.values});
   }
   rows.push_back(keys);
+  rows.push_back({{std::begin(preset_contexts), std::end(preset_contexts)}, preset_names()});
+  rows.push_back({{"whisker study gradcheck^"}, gradcheck_operators()});
   return rows;
 }
 
@@ -83,6 +100,12 @@ std::string sh_table(const std::vector<Row>& rows) {
 }
 
 constexpr std::string_view sh_offer = R"sh(
+# Whether names of files begin with $1.
+_whisker_files() {
+  if [ -n "${ZSH_VERSION-}" ]; then setopt localoptions nonomatch; fi
+  set -- "$1"*
+  [ -e "$1" ]
+}
 # What may stand for $1 behind the words $2...: into offer, each to follow prefix.
 _whisker_offer() {
   local current="$1" at=whisker before= word
@@ -104,7 +127,9 @@ _whisker_offer() {
       if _whisker_look "$at"; then offer="$look"; fi
       case "$current" in
         ""|-*) ;;
-        *) if _whisker_look "$at+"; then offer="$offer $look"; fi ;;
+        *)
+          if _whisker_look "$at+"; then offer="$offer $look"; fi
+          if _whisker_look "$at^" && ! _whisker_files "$current"; then offer="$offer $look"; fi ;;
       esac ;;
   esac
 }
@@ -190,6 +215,9 @@ function __whisker_offer
   __whisker_look $at
   if string match -q -r '^[^-]' -- $current
     __whisker_look "$at+"
+    if not count $current* >/dev/null
+      __whisker_look "$at^"
+    end
   end
 end
 function __whisker_offers_nothing
@@ -199,8 +227,8 @@ complete -c whisker -f -a '(__whisker_offer)'
 complete -c whisker -n __whisker_offers_nothing -F
 )sh";
 
-// Completes subcommands, options and their choices, configuration keys and their values, and file
-// names.
+// Completes subcommands, options and their choices, presets, operators, configuration keys and
+// their values, and file names.
 std::string completion_script(const CLI::App& app, std::string_view shell) {
   const std::vector<Row> rows = completion_table(app);
   if (shell == "fish") return fmt::format("{}{}{}", fish_head, fish_table(rows), fish_tail);
