@@ -47,9 +47,11 @@ void add_key_options(CLI::App* command) {
   for (const KeyOption& option : key_options) {
     if (option.help.empty()) continue;
     const std::string help = fmt::format("{} ({})", option.help, option.key);
-    command->add_option(option.alias.empty() ? std::string(option.name)
-                                             : fmt::format("{},{}", option.name, option.alias),
-                        help);
+    command
+        ->add_option(option.alias.empty() ? std::string(option.name)
+                                          : fmt::format("{},{}", option.name, option.alias),
+                     help)
+        ->type_name("TEXT");
   }
 }
 

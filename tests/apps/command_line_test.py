@@ -229,6 +229,7 @@ class CommandLine(ProgramTest):
         self.assertIn("train: expected a configuration file, --data DIR", self.whisker("train", "--lr", "1", code=2).stderr)
         done = self.whisker("train", "--data", "train", "--epochs", "1", "--name", "by_data", "--imgsz", "16", "--device", "cpu")
         self.assertIn("epochs: 1\n", (self.folder / "runs/by_data/config.yaml").read_text())
+        self.assertIn("--epochs: 1 required TEXT missing", self.whisker("train", "c.yaml", "--epochs", code=2).stderr)
         done = self.whisker("train", "--resume", "runs/by_option", "--lr", "1", code=2)
         self.assertIn("--resume: 'optimizer.lr=1' cannot change", done.stderr)
 

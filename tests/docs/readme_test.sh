@@ -39,8 +39,10 @@ for i in {1..400}; do echo "ROMEO: the $i of roses, and a word besides"; done >"
 } >"$sequences/airline-passengers.csv"
 cat >"$scratch/build/release/whisker" <<WRAPPER
 #!/usr/bin/env bash
-# The program, with training made short; a resume may only have its epochs changed, and the restart with them.
+# The program, with training made short; a resume may only have its epochs changed, and the restart with them. A run
+# that was made longer cannot be repeated: another one is.
 case "\$1 \$2" in
+  "train --repeat") exec "$build/whisker" train --repeat runs/mnist ;;
   "train --resume") exec "$build/whisker" train --resume "\$3" train.epochs=2 schedule.restart=1 ;;
   "train "*_lstm.yaml | "train "*_gru.yaml) exec "$build/whisker" "\$@" train.epochs=1 train.batch_size=8 ;;
   "train "*) exec "$build/whisker" "\$@" train.epochs=1 train.batch_size=8 data.image_size=32 data.resize_short=36 ;;

@@ -111,10 +111,15 @@ TEST(TextTable, WrapsItsWidestColumnsOfTextWhereTheTerminalIsNarrow) {
   table.add({"layer1.0.conv1", "1, layer1.0.conv1.weight, layer1.0.conv1.bias", "0.071"});
   table.add({"fc", "2", "0.1"});
   EXPECT_EQ(table.str(" ", 34),
-            " layer        operands         ms\n"
-            " -----------  -----------  -----\n"
-            " layer1.0.    1, layer1.0  0.071\n"
-            " conv1        .conv1.\n");
+            " layer         operands         ms\n"
+            " ------------  ------------  -----\n"
+            " layer1.0.     1,            0.071\n"
+            " conv1         layer1.0.\n"
+            "               conv1.\n"
+            "               weight,\n"
+            "               layer1.0.\n"
+            "               conv1.bias\n"
+            " fc            2               0.1\n");
   EXPECT_EQ(wrap_text("ab cd  efghijk l", 5, CutWords::never),
             (std::vector<std::string>{"ab cd", "efghijk", "l"}));
   EXPECT_EQ(wrap_text("\u2207\u2207\u2207 \u2207", 3, CutWords::longest),
