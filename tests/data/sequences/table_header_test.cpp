@@ -45,35 +45,35 @@ class TableHeader : public testing::Test {
   TemporaryFolder folder_;
 };
 
-const std::string below = "1,0.5,0.25\n2,1.5,1\n";
+const std::string two_rows = "1,0.5,0.25\n2,1.5,1\n";
 
 TEST_F(TableHeader, OfRowsAndSeriesIsTold) {
   const auto note =
       AllOf(HasSubstr("t.csv: the first row ("), HasSubstr("is read as the names of the columns"),
             HasSubstr("data.header=false"));
-  EXPECT_THAT(rows("kind,a,b\n" + below).notes, ElementsAre(note));
+  EXPECT_THAT(rows("kind,a,b\n" + two_rows).notes, ElementsAre(note));
   EXPECT_THAT(rows("a,b\n0.5,1\n", {.label_column = "none"}).notes, ElementsAre(note));
   const SeriesInput input{.columns = {"2"}, .targets = {"2"}};
   EXPECT_THAT(series("day,value\n1,5\n2,6\n", input).notes, ElementsAre(note));
   // Where it was asked for, nothing was assumed.
-  EXPECT_THAT(rows("kind,a,b\n" + below, {.header = Header::present}).notes, IsEmpty());
-  EXPECT_THAT(rows("kind,a,b\n" + below, {.label_column = "kind"}).notes, IsEmpty());
+  EXPECT_THAT(rows("kind,a,b\n" + two_rows, {.header = Header::present}).notes, IsEmpty());
+  EXPECT_THAT(rows("kind,a,b\n" + two_rows, {.label_column = "kind"}).notes, IsEmpty());
   const SeriesInput named{.columns = {"value"}, .targets = {"value"}};
   EXPECT_THAT(series("day,value\n1,5\n2,6\n", named).notes, IsEmpty());
 }
 
 TEST_F(TableHeader, IsNoRowOfMissingValues) {
   for (const char* first : {"0,NA,NA\n", "0,?,nan\n", "0,,\n", "0,-,1e31\n", "0,-inf,null\n"}) {
-    const LabelledRows found = rows(first + below);
+    const LabelledRows found = rows(first + two_rows);
     EXPECT_THAT(found.labels, ElementsAre("1", "2")) << first;
     ASSERT_EQ(found.bad.size(), 1u) << first;
     EXPECT_EQ(found.bad[0].line, 1) << first;
     EXPECT_THAT(found.names, IsEmpty()) << first;
   }
   // Nor one whose label is a number or that of other rows.
-  EXPECT_EQ(rows("0,error,error\n" + below).bad.size(), 1u);
+  EXPECT_EQ(rows("0,error,error\n" + two_rows).bad.size(), 1u);
   EXPECT_EQ(rows("up,error,error\nup,1,2\ndown,2,1\n").bad.size(), 1u);
-  EXPECT_EQ(rows("?,0.5,0.25\n" + below).labels.size(), 3u);
+  EXPECT_EQ(rows("?,0.5,0.25\n" + two_rows).labels.size(), 3u);
   const LabelledRowsOptions trained{.classes = {"down", "up"}};
   EXPECT_EQ(rows("up,error,error\ndown,2,1\n", trained).bad.size(), 1u);
   for (const char* first : {"0,NA\n", "0,\n", "0,1e31\n", "0,.\n"}) {
@@ -86,7 +86,7 @@ TEST_F(TableHeader, IsNoRowOfMissingValues) {
 }
 
 TEST_F(TableHeader, TwoColumnsOfOneNameAreRefused) {
-  EXPECT_THAT(rows_refused("label,a,label\n" + below, {.label_column = "label"}),
+  EXPECT_THAT(rows_refused("label,a,label\n" + two_rows, {.label_column = "label"}),
               HasSubstr("t.csv:1: columns 1 and 3 are called 'label'"));
   EXPECT_THAT(texts_refused("label,text,text\npos,a,b\nneg,c,d\n",
                             {.label_column = "label", .text_column = "text"}),
@@ -108,19 +108,19 @@ TEST_F(TableHeader, NamesMatchInAnotherCase) {
 TEST_F(TableHeader, ThatCallsAnotherColumnTheLabelIsRefused) {
   for (const char* word : {"label", "Class", " target", "y"}) {
     for (const Header header : {Header::automatic, Header::present}) {
-      EXPECT_THAT(rows_refused(fmt::format("a,b,{}\n", word) + below, {.header = header}),
+      EXPECT_THAT(rows_refused(fmt::format("a,b,{}\n", word) + two_rows, {.header = header}),
                   AllOf(HasSubstr("column 1 is read as the label, but the first row calls it 'a'"),
                         HasSubstr(fmt::format("column 3 '{}'", word)),
                         HasSubstr("data.label_column=a or data.label_column=")))
           << word;
     }
   }
-  const std::string header = "a,b,label\n" + below;
+  const std::string header = "a,b,label\n" + two_rows;
   EXPECT_THAT(rows(header, {.label_column = "a"}).labels, ElementsAre("1", "2"));
   EXPECT_THAT(rows(header, {.label_column = "3"}).labels, ElementsAre("0.25", "1"));
-  EXPECT_THAT(rows("sentiment,b,class\n" + below).labels, ElementsAre("1", "2"));
-  EXPECT_THAT(rows("pose,x,y\n" + below).labels, ElementsAre("1", "2")) << "coordinates";
-  EXPECT_THAT(rows_refused("x,b,y\n" + below), HasSubstr("column 3 'y'"));
+  EXPECT_THAT(rows("sentiment,b,class\n" + two_rows).labels, ElementsAre("1", "2"));
+  EXPECT_THAT(rows("pose,x,y\n" + two_rows).labels, ElementsAre("1", "2")) << "coordinates";
+  EXPECT_THAT(rows_refused("x,b,y\n" + two_rows), HasSubstr("column 3 'y'"));
 }
 
 TEST_F(TableHeader, OfTextsThatCallsOtherColumnsIsRefused) {
@@ -136,25 +136,25 @@ TEST_F(TableHeader, OfTextsThatCallsOtherColumnsIsRefused) {
 }
 
 TEST_F(TableHeader, NamesOfTrainingAreCompared) {
-  const LabelledRows train = rows("label,a,b\n" + below);
+  const LabelledRows train = rows("label,a,b\n" + two_rows);
   EXPECT_THAT(train.names, ElementsAre("a", "b"));
   RowsInput input{.most_steps = 2, .scaling = {Scaling{}}, .names = train.names};
   input = RowsInput::from_json(input.json(), "w");
   const LabelledRowsOptions known{.names = input.names};
   const LabelledRowsOptions behind{.label_column = "3", .names = input.names};
   const LabelledRowsOptions nowhere{.label_column = "none", .names = input.names};
-  EXPECT_THAT(rows_refused("label,b,a\n" + below, known),
+  EXPECT_THAT(rows_refused("label,b,a\n" + two_rows, known),
               AllOf(HasSubstr("expected column 2 to be 'a' as in the training data, got 'b'"),
                     HasSubstr("'a', 'b'")));
   // The label elsewhere or nowhere, a shorter table, another case, none: all the same columns.
   EXPECT_EQ(rows("A, b,label\n0.5,0.25,1\n1.5,1,2\n", behind).labels.size(), 2u);
   EXPECT_EQ(rows("a,b\n1,2\n", nowhere).values.size(), 1u);
   EXPECT_EQ(rows("label,a\n1,2\n", known).values.size(), 1u);
-  EXPECT_EQ(rows(below, known).values.size(), 2u);
+  EXPECT_EQ(rows(two_rows, known).values.size(), 2u);
   // Weights that are older, or of a table without a header.
   input.names.clear();
   EXPECT_THAT(input.json(), testing::Not(HasSubstr("names")));
-  EXPECT_EQ(rows("label,b,a\n" + below).values.size(), 2u);
+  EXPECT_EQ(rows("label,b,a\n" + two_rows).values.size(), 2u);
 
   SeriesInput of_series{
       .columns = {"2"}, .targets = {"2"}, .scaling = {{}}, .target_scaling = {{}}};
@@ -169,15 +169,15 @@ TEST_F(TableHeader, NamesOfTrainingAreCompared) {
 // Runs of before data.header, with the rules of then.
 TEST_F(TableHeader, OfOlderRunsIsReadAsThen) {
   const LabelledRowsOptions then{.rules = 1};
-  EXPECT_THAT(rows("label,0,1\n" + below, then).labels, ElementsAre("label", "1", "2"));
-  EXPECT_THAT(rows("label,0,1\n" + below, {.label_column = "label", .rules = 1}).labels,
+  EXPECT_THAT(rows("label,0,1\n" + two_rows, then).labels, ElementsAre("label", "1", "2"));
+  EXPECT_THAT(rows("label,0,1\n" + two_rows, {.label_column = "label", .rules = 1}).labels,
               ElementsAre("label", "1", "2"));
-  EXPECT_THAT(rows("0,NA,NA\n" + below, then).labels, ElementsAre("1", "2"));
-  EXPECT_THAT(rows("0,NA,NA\n" + below, then).bad, IsEmpty());
-  EXPECT_THAT(rows("a,b,label\n" + below, then).labels, ElementsAre("1", "2"));
-  EXPECT_THAT(rows("label,a,b\n" + below, then).names, IsEmpty());
-  EXPECT_EQ(rows(below + "1,2,NaN\n", then).bad.size(), 1u);
-  EXPECT_THAT(rows("label,a,label\n" + below, {.label_column = "label", .rules = 1}).labels,
+  EXPECT_THAT(rows("0,NA,NA\n" + two_rows, then).labels, ElementsAre("1", "2"));
+  EXPECT_THAT(rows("0,NA,NA\n" + two_rows, then).bad, IsEmpty());
+  EXPECT_THAT(rows("a,b,label\n" + two_rows, then).labels, ElementsAre("1", "2"));
+  EXPECT_THAT(rows("label,a,b\n" + two_rows, then).names, IsEmpty());
+  EXPECT_EQ(rows(two_rows + "1,2,NaN\n", then).bad.size(), 1u);
+  EXPECT_THAT(rows("label,a,label\n" + two_rows, {.label_column = "label", .rules = 1}).labels,
               ElementsAre("1", "2"));
   const SeriesInput input{.columns = {"2"}, .targets = {"2"}};
   EXPECT_EQ(series("0,NA\n1,5\n", input, 1).rows(), 1);
