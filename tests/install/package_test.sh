@@ -47,7 +47,7 @@ in_new_root='mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"'
 if "${as_root[@]}" bash -c "$in_new_root" / true 2>/dev/null; then
   # Of "a (>= 1) | b, c" the packages a and c.
   read -ra depends < <(dpkg-deb -f "$deb" Depends | sed -E 's/\|[^,]*//g; s/\([^)]*\)//g; s/,/ /g')
-  make_root bash coreutils "${depends[@]}"
+  make_root bash dash libc-bin coreutils "${depends[@]}"  # what every system has
   logged "${as_root[@]}" dpkg --root="$root" --install "$deb"
   in_root() { "${as_root[@]}" bash -c "$in_new_root" "$root" "$@"; }
   whisker=/usr/bin/whisker
