@@ -126,7 +126,11 @@ void ClassifiedImages::add(const Prediction& result, const std::string& jpeg,
 
 void ClassifiedImages::finish() {
   if (failed_) std::rethrow_exception(failed_);
-  if (embeddings_) outputs_.commit(*embeddings_, "--embeddings", embeddings_format);
+  if (embeddings_ && has_header_) {
+    outputs_.commit(*embeddings_, "--embeddings", embeddings_format);
+  } else if (embeddings_) {
+    tell("classify --embeddings: no image could be read: nothing is written\n");
+  }
 }
 
 // A line of the CSV file, after its header: the path, then the values.

@@ -214,7 +214,10 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   }
   const ImageFolders images = std::exchange(experiment.data.images, {});
   if (folder.writes()) {
-    write_file_atomically(folder.config(), print_config(config));
+    // A run that does not go on keeps the configuration that it was trained with.
+    if (!resume || !trainer.is_done()) {
+      write_file_atomically(folder.config(), print_config(config));
+    }
     report_run(folder.path());
   }
   if (folder.writes() && config.data.kind == DataKind::images) {

@@ -88,6 +88,15 @@ class Outputs(ProgramTest):
                         self.refused("--force", *command, written)
                 self.assertFalse(list(self.folder.rglob(f"*{TEMPORARY}")))
 
+    def test_embeddings_of_nothing_replace_nothing(self):
+        (self.folder / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+        self.whisker("classify", "w.safetensors", "val", "--embeddings", "kept.csv")
+        before = self.content()
+        for out in ("kept.csv", "none.csv"):
+            done = self.whisker("classify", "w.safetensors", "torn.png", "--embeddings", out, code=3)
+            self.assertIn("no image could be read: nothing is written", done.stderr)
+            self.assertEqual(self.content(), before)
+
     def test_no_output_is_an_input_or_lies_among_them(self):
         inputs = {"predictions": ["w.safetensors", "labels.csv", "val/c0/500.png"],
                   "worst": ["w.safetensors", "val/c0/500.png"],

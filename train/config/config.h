@@ -231,6 +231,7 @@ std::string config_reference();
 struct ConfigKey {
   std::string path;                 ///< "schedule.kind"
   std::vector<std::string> values;  ///< an enum's names, true and false, auto; empty for others
+  bool is_text = false;             ///< any text, such as a path
 };
 
 /// The keys that `section.key=value` can set, in printed order, without lists of maps.

@@ -294,6 +294,23 @@ bool sets(const std::vector<std::string>& overrides, const std::string& key) {
       overrides, [&](const std::string& assignment) { return assignment.starts_with(key + "="); });
 }
 
+// The override of a key of text says it as it stands, unless it is quoted: "runs=a # b" is no
+// comment, '{label}/*' no map. null leaves it empty.
+std::string as_yaml(const std::string& assignment) {
+  const size_t begin = assignment.find('=') + 1;
+  const std::string_view value = std::string_view(assignment).substr(begin);
+  const bool is_yaml = begin == 0 || value.empty() || value == "null" || value == "~" ||
+                       value.front() == '\'' || value.front() == '"' ||
+                       value.find_first_of("\n\r\t") != std::string_view::npos;
+  if (is_yaml) return assignment;
+  static const std::vector<ConfigKey> keys = config_keys();
+  const auto key = std::ranges::find(keys, assignment.substr(0, begin - 1), &ConfigKey::path);
+  if (key == keys.end() || !key->is_text) return assignment;
+  std::string text = assignment.substr(0, begin) + '\'';
+  for (const char c : value) text.append(c == '\'' ? 2 : 1, c);
+  return text + '\'';
+}
+
 // An override of one size drops the other one of the file.
 void keep_one_batch_size(const std::vector<std::string>& overrides, Config& config) {
   const bool whole = sets(overrides, "train.batch_size");
@@ -304,7 +321,7 @@ void keep_one_batch_size(const std::vector<std::string>& overrides, Config& conf
 
 Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
   refuse_preset(root);
-  for (const std::string& assignment : overrides) root.set_override(assignment);
+  for (const std::string& assignment : overrides) root.set_override(as_yaml(assignment));
   Config config;
   ConfigReader reader(&root, "", config.given);
   visit_fields(reader, config);

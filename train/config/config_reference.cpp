@@ -45,6 +45,7 @@ class ReferenceWriter final : public FieldVisitor {
   }
   void field(const char* key, std::string& value, const FieldInfo& info) override {
     row(key, value.empty() ? "empty" : code(value), "text", info);
+    if (!keys.empty() && keys.back().path == prefix_ + key) keys.back().is_text = true;
   }
   void field(const char* key, AutoInt& value, const FieldInfo& info) override {
     row(key, value.value ? code(fmt::format("{}", *value.value)) : "`auto`",

@@ -103,6 +103,10 @@ void Trainer::resume() {
   state_.restart = config.schedule.restart;
 }
 
+bool Trainer::is_done() const {
+  return stop_reason_ || state_.epoch >= experiment_.config.train.epochs;
+}
+
 TrainResult Trainer::run() {
   const Config& config = experiment_.config;
   start_ = Clock::now();

@@ -58,6 +58,8 @@ class Trainer {
   /// is missing or damaged, or data or configuration differ from the run's; and when the best
   /// weights are not this run's.
   void resume();
+  /// Whether nothing is left to train, as after resume() of a finished run.
+  bool is_done() const;
   /// Trains as the run whose checkpoint holds `recorded`: with its timed algorithms and its plan,
   /// whatever the clock says, and as far as that one came. See check_repeatable().
   void repeat(const TrainState& recorded);

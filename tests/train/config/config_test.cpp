@@ -47,6 +47,22 @@ TEST(Config, ErrorsSayPlaceKeyExpectationAndValue) {
               HasSubstr("Valid keys here: name, runs, seed"));
 }
 
+TEST(Config, OverridesOfTextAreTakenAsTheyStand) {
+  const auto label_pattern = [](const std::string& value) {
+    return read_config_text("model: chollet\n", "t", {"data.label_pattern=" + value})
+        .data.label_pattern;
+  };
+  for (const std::string value : {"{label}/*/*", "*/{label}/*", "photos # new", "!t", "%p", "#h",
+                                  "a: b", "[x]", "- d", "it's", " lead", "tail ", "007"}) {
+    EXPECT_EQ(label_pattern(value), value);
+  }
+  for (const char* quoted : {"'{label}/*'", "\"{label}/*\""}) {
+    EXPECT_EQ(label_pattern(quoted), "{label}/*");
+  }
+  for (const char* none : {"", "null", "~"}) EXPECT_EQ(label_pattern(none), "");
+  EXPECT_THAT(error_of("model: chollet\n", {"train.epochs=3 # x y: z"}), HasSubstr("train.epochs"));
+}
+
 TEST(Config, KeysThatBelongTogetherAreChecked) {
   const auto refused = [&](const std::string& override, const char* path) {
     const std::string error = error_of("model: chollet\n", {override});
