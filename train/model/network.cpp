@@ -153,6 +153,30 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   }
 }
 
+// What is unexpected in names that replace those stored in the file, if it has some.
+void check_given_classes(const SafetensorsFile& file, const std::vector<std::string>& given,
+                         std::vector<std::string>& notes) {
+  std::vector<std::string> sorted = given;
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  if (twice != sorted.end() && given != imagenet_classes()) {
+    notes.push_back(
+        fmt::format("--classes: several classes have one name, such as {}", excerpt(*twice)));
+  }
+  if (!has(file.metadata(), "classes")) return;
+  const std::vector<std::string> own = classes_of(file.metadata(), file.name());
+  const auto [old_name, new_name] = std::ranges::mismatch(own, given);
+  if (old_name == own.end() || new_name == given.end()) return;
+  if (std::ranges::is_permutation(own, given)) {
+    fail(ErrorKind::usage,
+         "--classes: expected the names of {} in their order, or other names, got its own in "
+         "another order: class {} is {}, not {}. Leave --classes out for the stored names.",
+         file.name(), old_name - own.begin() + 1, excerpt(*old_name), excerpt(*new_name));
+  }
+  notes.push_back(fmt::format("{}: --classes renames its classes, such as {} to {}", file.name(),
+                              excerpt(*old_name), excerpt(*new_name)));
+}
+
 // Weights are shared; where their user's data and runs lie is nobody's business. What evaluates or
 // resumes a run reads config.yaml in its folder.
 std::string without_paths(const std::string& config) {
@@ -200,6 +224,7 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
       fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", stored.size(),
            file.name(), given.classes.size());
     }
+    check_given_classes(file, given.classes, notes);
     metadata["classes"] = json_list(given.classes);
     const auto positive = std::ranges::find(stored, metadata["positive_class"]);
     if (positive != stored.end()) {
