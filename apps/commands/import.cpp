@@ -13,12 +13,16 @@
 #include "layers/weights/tensor_names.h"
 #include "train/model/network.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <span>
+#include <string_view>
 
 namespace whisker {
 namespace {
@@ -92,6 +96,15 @@ std::map<std::string, std::string> metadata_of(const SafetensorsFile& file, cons
 }
 
 int run_import(const ImportArguments& arguments, const Invocation& invocation) {
+  const std::string ending = std::filesystem::path(arguments.out).extension().string();
+  constexpr std::string_view other_formats[] = {".onnx", ".pth", ".pt", ".bin",
+                                                ".ckpt", ".h5",  ".keras"};
+  if (std::ranges::find(other_formats, ending) != std::end(other_formats)) {
+    fail(ErrorKind::usage,
+         "import: -o: expected a name that ends in .safetensors, as that is what is written, got "
+         "{}.{}",
+         excerpt(arguments.out), ending == ".onnx" ? " 'whisker export' writes ONNX." : "");
+  }
   Outputs outputs = make_outputs("import", arguments.force, invocation);
   outputs.add_input(arguments.file);
   outputs.add_input(arguments.facts.classes);

@@ -135,6 +135,11 @@ std::unique_ptr<OutputFile> Outputs::open(const std::string& option, const fs::p
                                           const OutputFormat& format) {
   const std::string name = named(option, path);
   if (path.empty()) fail(ErrorKind::usage, "{}: expected the name of a file.", name);
+  if (path == "-") {
+    fail(ErrorKind::usage,
+         "{}: expected the name of a file; /dev/stdout is standard output, ./- a file of this name.",
+         name);
+  }
   const OutputTarget target = output_target(path, name);
   Output output{.name = name, .path = real_path(target.path), .own = {}, .above = {}};
   if (target.exists) output.own.emplace(target.device, target.inode);

@@ -126,6 +126,9 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
   NamedImages named;
   const size_t path = column_of(rows.front(), "path", name, options, named.notes);
   const size_t label = column_of(rows.front(), "label", name, options, named.notes);
+  if (std::ranges::find(rows.front().fields, "split") != rows.front().fields.end()) {
+    named.notes.push_back(fmt::format("{}: the column split is not used: all rows are read", name));
+  }
   if (separator != ',') {
     named.notes.push_back(fmt::format("{}: fields end at {}, as the first line has no comma", name,
                                       separator == ';' ? "semicolons" : "tabs"));

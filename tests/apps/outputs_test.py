@@ -233,6 +233,11 @@ class Outputs(ProgramTest):
             self.refused("Permission denied", "classify", broken, "val", "--cam", "locked/maps")
             locked.chmod(0o700)
 
+    def test_names_that_say_something_else(self):
+        self.refused("/dev/stdout is standard output", "evaluate", "w.safetensors", "val", "--predictions", "-")
+        for out, says in (("x.onnx", "'whisker export' writes ONNX"), ("x.pth", "ends in .safetensors")):
+            self.refused(says, "import", "w.safetensors", "-o", out)
+
     def test_two_outputs_have_two_names(self):
         (self.folder / "same").symlink_to(self.folder)
         for second in ("both.csv", "./both.csv", "same/both.csv"):

@@ -13,6 +13,7 @@
 #include "train/model/imagenet_classes.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace whisker {
 
@@ -145,6 +146,13 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
     }
   }
   notes.push_back(note);
+  std::error_code error;
+  const auto beside = std::filesystem::path(file.name()).parent_path() / "config.json";
+  if (std::filesystem::exists(beside, error)) {
+    notes.push_back(fmt::format("{} beside it is not read: --model, --classes and --input say what "
+                                "else is known",
+                                printable(beside.string())));
+  }
   for (std::string& other : notes_on(file.name(), *preset)) notes.push_back(std::move(other));
   if (!unknown_tag.empty()) notes.push_back(std::move(unknown_tag));
   if (!given.classes.empty() && classes != std::ssize(given.classes)) {

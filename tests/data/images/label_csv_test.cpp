@@ -97,6 +97,11 @@ TEST_F(LabelCsv, NamesOfColumnsInAnotherCase) {
   }
 }
 
+TEST_F(LabelCsv, AColumnOfSplitsIsSaid) {
+  EXPECT_THAT(opened("path,label,split\na/1.jpg,x,train\nb/2.jpg,y,val\n").notes,
+              ElementsAre(HasSubstr("l.csv: the column split is not used: all rows are read")));
+}
+
 TEST_F(LabelCsv, FilesThatAreNotListedAreCounted) {
   EXPECT_EQ(opened("path,label\na/1.jpg,x\nb/2.jpg,y\n").use(), "");
   for (const char* name : {"b/3.jpg", "c/4.jpg", ".hidden"}) folder_.write(name);
