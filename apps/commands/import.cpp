@@ -96,6 +96,10 @@ std::map<std::string, std::string> metadata_of(const SafetensorsFile& file, cons
 }
 
 int run_import(const ImportArguments& arguments, const Invocation& invocation) {
+  Outputs outputs = make_outputs("import", arguments.force, invocation);
+  outputs.add_input(arguments.file);
+  outputs.add_input(arguments.facts.classes);
+  const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
   const std::string ending = std::filesystem::path(arguments.out).extension().string();
   constexpr std::string_view other_formats[] = {".onnx", ".pth", ".pt", ".bin",
                                                 ".ckpt", ".h5",  ".keras"};
@@ -105,10 +109,6 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
          "{}.{}",
          excerpt(arguments.out), ending == ".onnx" ? " 'whisker export' writes ONNX." : "");
   }
-  Outputs outputs = make_outputs("import", arguments.force, invocation);
-  outputs.add_input(arguments.file);
-  outputs.add_input(arguments.facts.classes);
-  const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
   const GivenFacts given = arguments.facts.read();
   const SafetensorsFile file = open_weights(weights_file(arguments.file), given.weights_key);
   const auto metadata = metadata_of(file, given, invocation);

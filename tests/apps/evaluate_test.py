@@ -48,7 +48,7 @@ class Evaluate(ProgramTest):
     def test_names_that_replace_the_stored_ones(self):
         for names, code, says in (("c1\nc0\n", 2, "got its own in another order: class 1 is 'c0', not 'c1'"),
                                   ("x\nc1\n", 0, "--classes renames its classes, such as 'c0' to 'x'"),
-                                  ("x\nx\n", 0, "--classes: several classes have one name, such as 'x'")):
+                                  ("x\nx\n", 2, "--classes: expected every name once, got 'x' again")):
             (self.folder / "names.txt").write_text(names)
             done = self.whisker("classify", self.weights, "val/c0", "--classes", "names.txt", code=code)
             self.assertIn(says, done.stderr)

@@ -161,15 +161,14 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   }
 }
 
-// What is unexpected in names that replace those stored in the file, if it has some.
+// What is unexpected in names from --classes, and beside those stored in the file, if it has some.
 void check_given_classes(const SafetensorsFile& file, const std::vector<std::string>& given,
                          std::vector<std::string>& notes) {
   std::vector<std::string> sorted = given;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end() && given != imagenet_classes()) {
-    notes.push_back(
-        fmt::format("--classes: several classes have one name, such as {}", excerpt(*twice)));
+  if (twice != sorted.end() && given.size() != imagenet_classes().size()) {  // ImageNet has cranes
+    fail(ErrorKind::usage, "--classes: expected every name once, got {} again", excerpt(*twice));
   }
   if (!has(file.metadata(), "classes")) return;
   const std::vector<std::string> own = classes_of(file.metadata(), file.name());

@@ -60,7 +60,6 @@ TEST(Config, OverridesOfTextAreTakenAsTheyStand) {
     EXPECT_EQ(label_pattern(quoted), "{label}/*");
   }
   for (const char* none : {"", "null", "~"}) EXPECT_EQ(label_pattern(none), "");
-  EXPECT_THAT(error_of("model: chollet\n", {"train.epochs=3 # x y: z"}), HasSubstr("train.epochs"));
 }
 
 TEST(Config, KeysThatBelongTogetherAreChecked) {
