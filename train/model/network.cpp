@@ -167,7 +167,8 @@ void check_given_classes(const SafetensorsFile& file, const std::vector<std::str
   std::vector<std::string> sorted = given;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end() && given.size() != imagenet_classes().size()) {  // ImageNet has cranes
+  // Two of ImageNet's classes are called crane.
+  if (twice != sorted.end() && given.size() != imagenet_classes().size()) {
     fail(ErrorKind::usage, "--classes: expected every name once, got {} again", excerpt(*twice));
   }
   if (!has(file.metadata(), "classes")) return;
