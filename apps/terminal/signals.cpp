@@ -21,6 +21,13 @@ namespace {
 
 constexpr std::initializer_list<int> stop_signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
+sigset_t stop_signal_set() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : stop_signals) sigaddset(&set, signal);
+  return set;
+}
+
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -29,9 +36,10 @@ void on_signal(int signal) {
   if (!stop_signal.compare_exchange_strong(none, signal) && signal == SIGINT) _exit(130);
 }
 
+// Once: a second signal waits until this handler returns, and then ends the process.
 void remove_and_end(int signal) {
   remove_temporaries();
-  std::signal(signal, SIG_DFL);
+  for (const int any : stop_signals) std::signal(any, SIG_DFL);
   std::raise(signal);  // blocked until this handler returns
 }
 
@@ -39,6 +47,7 @@ void handle_stop_signals(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
+  action.sa_mask = stop_signal_set();
   for (const int signal : stop_signals) {
     struct sigaction inherited = {};
     sigaction(signal, nullptr, &inherited);
@@ -49,9 +58,8 @@ void handle_stop_signals(void (*handler)(int)) {
 }  // namespace
 
 void confine_stop_signals() {
-  sigset_t confined, inherited;
-  sigemptyset(&confined);
-  for (const int signal : stop_signals) sigaddset(&confined, signal);
+  const sigset_t confined = stop_signal_set();
+  sigset_t inherited;
   pthread_sigmask(SIG_BLOCK, &confined, &inherited);
   // Detached: it ends with the process. Until a command catches the signals, they do here what they
   // do to any program.
@@ -62,9 +70,7 @@ void confine_stop_signals() {
 }
 
 void deliver_stop_signals() {
-  sigset_t own;
-  sigemptyset(&own);
-  for (const int signal : stop_signals) sigaddset(&own, signal);
+  const sigset_t own = stop_signal_set();
   pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
 }
 

@@ -26,12 +26,11 @@ AtomicFile::AtomicFile(std::filesystem::path path, const FileCalls& calls)
   // The name carries no part of the destination's, which may already have 255 bytes.
   for (int attempt = 0; fd_ < 0; ++attempt) {
     temporary_ = folder() / fmt::format(".{}-{}{}", ::getpid(), attempt, temporary_suffix);
-    remember_temporary(temporary_);  // first: a signal may come between the two
-    fd_ = calls_.open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ >= 0) break;
-    const int error = errno;
-    forget_temporary(temporary_);
-    if (error != EEXIST && error != EINTR) fail_disk("create", path_, error);
+    const bool created = create_temporary(temporary_, [&] {
+      fd_ = calls_.open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      return fd_ >= 0;
+    });
+    if (!created && errno != EEXIST && errno != EINTR) fail_disk("create", path_, errno);
   }
   buffer_.reserve(buffer_bytes);
 }

@@ -175,9 +175,8 @@ void Outputs::make_folders(const fs::path& folder) {
   }
   std::ranges::reverse(missing);
   for (const fs::path& at : missing) {
-    if (::mkdir(at.c_str(), 0777) == 0) {
+    if (create_temporary(at, [&] { return ::mkdir(at.c_str(), 0777) == 0; })) {
       made_.push_back(at);
-      remember_temporary(at);
     } else if (errno != EEXIST) {
       fail_disk("create", folder, errno);
     }

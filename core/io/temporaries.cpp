@@ -1,10 +1,11 @@
-// A handler may take no lock and call no malloc, so the names are in slots of fixed size, and it
-// reads only those that are complete. A name that is gone already does no harm: nothing else has
-// it.
+// A handler may call no malloc, so the names are in slots of fixed size. The lock is held while a
+// file is created, and never released before the end: else another thread could create one after
+// they are removed. The thread of the handler holds no lock when it is interrupted: it waits for
+// signals and does nothing else (Note [Signals and borrowed stacks]). A name that is gone already
+// does no harm: nothing else has it.
 #include "core/io/temporaries.h"
 
 #include <array>
-#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -14,26 +15,27 @@ namespace whisker {
 namespace {
 
 struct TemporarySlot {
-  std::atomic<bool> filled{false};
+  bool filled = false;
   std::array<char, 4096> name{};
 };
 std::array<TemporarySlot, 16> temporary_slots;
-std::mutex temporary_slots_mutex;  // held while slots are filled and freed
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::mutex temporary_slots_mutex;
 
 }  // namespace
 
-void remember_temporary(const std::filesystem::path& path) {
+bool create_temporary(const std::filesystem::path& path, const std::function<bool()>& create) {
   const std::string& name = path.native();
   const std::lock_guard lock(temporary_slots_mutex);
+  if (!create()) return false;
   for (TemporarySlot& slot : temporary_slots) {
-    if (name.size() >= slot.name.size()) return;
+    if (name.size() >= slot.name.size()) break;
     if (slot.filled) continue;
     name.copy(slot.name.data(), name.size());
     slot.name[name.size()] = '\0';
     slot.filled = true;
-    return;
+    break;
   }
+  return true;
 }
 
 void forget_temporary(const std::filesystem::path& path) {
@@ -46,6 +48,7 @@ void forget_temporary(const std::filesystem::path& path) {
 }
 
 void remove_temporaries() {
+  temporary_slots_mutex.lock();
   for (size_t i = temporary_slots.size(); i-- > 0;) {  // what is in a folder before the folder
     const TemporarySlot& slot = temporary_slots[i];
     if (!slot.filled) continue;

@@ -7,8 +7,10 @@
 #include "tests/support/error_of.h"
 
 #include <array>
+#include <chrono>
 #include <future>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -385,18 +387,24 @@ TEST(Outputs, WhatCannotBeWrittenIsRefusedAtOnce) {
   EXPECT_EQ(content_of(folder / "open/new"), "notes");
 }
 
-TEST(Outputs, UnfinishedOnesCanBeRemovedAtOnce) {
+// Removes what is unfinished and ends, in a process of its own.
+void end_without_temporaries() {
+  remove_temporaries();
+  ::_exit(0);
+}
+
+TEST(Outputs, UnfinishedOnesAreRemovedAtTheEnd) {
   const TemporaryFolder folder;
   Outputs outputs("test");
   outputs.open_folder("--cam", folder / "maps/deep");
   const auto file = outputs.open("-o", folder / "a", note_format);
   folder.write("kept", "x");
-  remove_temporaries();
+  EXPECT_EXIT(end_without_temporaries(), testing::ExitedWithCode(0), "");
   EXPECT_EQ(entries_below(folder.path()), 1u);
   EXPECT_TRUE(fs::exists(folder / "kept"));
 }
 
-TEST(Outputs, AfterManyFoldersAnUnfinishedOneCanStillBeRemoved) {
+TEST(Outputs, AfterManyFoldersAnUnfinishedOneIsStillRemoved) {
   const TemporaryFolder folder;
   Outputs outputs("test");
   outputs.open_folder("--cam", folder / "maps");
@@ -406,7 +414,7 @@ TEST(Outputs, AfterManyFoldersAnUnfinishedOneCanStillBeRemoved) {
   const size_t written = entries_below(folder.path());
   const auto file = outputs.open("-o", folder / "a", note_format);
   EXPECT_EQ(entries_below(folder.path()), written + 1);
-  remove_temporaries();
+  EXPECT_EXIT(end_without_temporaries(), testing::ExitedWithCode(0), "");
   EXPECT_EQ(entries_below(folder.path()), written);
 }
 
@@ -415,18 +423,34 @@ TEST(Outputs, ThreadsThatWriteAtOnceForgetTheirTemporaries) {
   const TemporaryFolder folder;
   const auto write_many = [&](const char* name) {
     for (int i = 0; i < 20000; ++i) {
-      remember_temporary(folder / name);
+      create_temporary(folder / name, [] { return true; });
       forget_temporary(folder / name);
     }
   };
   const auto other = std::async(std::launch::async, write_many, "a");
   write_many("b");
   other.wait();
-  folder.write("late", "x");
-  remember_temporary(folder / "late");
-  remove_temporaries();
-  forget_temporary(folder / "late");
-  EXPECT_FALSE(fs::exists(folder / "late"));
+  const auto late = std::make_unique<AtomicFile>(folder / "late");
+  EXPECT_EQ(entries_below(folder.path()), 1u);
+  EXPECT_EXIT(end_without_temporaries(), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(entries_below(folder.path()), 0u);
+}
+
+TEST(Outputs, NoneIsCreatedWhileTheProcessEnds) {
+  const TemporaryFolder folder;
+  const auto end_beside_a_writer = [&] {
+    std::thread([&] {
+      for (;;) const AtomicFile file(folder / "a");
+    }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    remove_temporaries();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ::_exit(0);
+  };
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EXIT(end_beside_a_writer(), testing::ExitedWithCode(0), "");
+    EXPECT_EQ(entries_below(folder.path()), 0u);
+  }
 }
 
 }  // namespace
