@@ -149,9 +149,10 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   std::error_code error;
   const auto beside = std::filesystem::path(file.name()).parent_path() / "config.json";
   if (std::filesystem::exists(beside, error)) {
-    notes.push_back(fmt::format("{} beside it is not read: --model, --classes and --input say what "
-                                "else is known",
-                                printable(beside.string())));
+    notes.push_back(
+        fmt::format("{} beside it is not read: --model, --classes and --input say what "
+                    "else is known",
+                    printable(beside.string())));
   }
   for (std::string& other : notes_on(file.name(), *preset)) notes.push_back(std::move(other));
   if (!unknown_tag.empty()) notes.push_back(std::move(unknown_tag));
@@ -289,7 +290,11 @@ WeightsInfo::Built WeightsInfo::build(const std::string& file) const {
 
 Network Network::load(const std::filesystem::path& path, Device device, const GivenFacts& given,
                       DType compute) {
-  const SafetensorsFile file = open_weights(path, given.weights_key);
+  return load(open_weights(path, given.weights_key), device, given, compute);
+}
+
+Network Network::load(const SafetensorsFile& file, Device device, const GivenFacts& given,
+                      DType compute) {
   WeightsInfo info = WeightsInfo::from_file(file, given);
   Model model = info.build(file.name()).model;
   // Nothing is trained here: no gradients, and no initial values to be overwritten.
