@@ -38,7 +38,9 @@ const CLI::Validator above_zero(
     "POSITIVE");
 
 ShownConfig read_study_config(const StudyArguments& arguments, const Invocation& invocation) {
-  return read_shown_config(arguments.target, arguments.overrides, "--classes N", invocation);
+  return read_shown_config(arguments.target, arguments.overrides,
+                           {.given = arguments.network.classes, .options = "--classes N"},
+                           invocation);
 }
 
 StudyNetwork make_network(ShownConfig shown, const StudyArguments& arguments,

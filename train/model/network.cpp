@@ -149,10 +149,9 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   std::error_code error;
   const auto beside = std::filesystem::path(file.name()).parent_path() / "config.json";
   if (std::filesystem::exists(beside, error)) {
-    notes.push_back(
-        fmt::format("{} beside it is not read: --model, --classes and --input say what "
-                    "else is known",
-                    printable(beside.string())));
+    notes.push_back(fmt::format("{} beside it is not read: --model, --classes and --input say what "
+                                "else is known",
+                                printable(beside.string())));
   }
   for (std::string& other : notes_on(file.name(), *preset)) notes.push_back(std::move(other));
   if (!unknown_tag.empty()) notes.push_back(std::move(unknown_tag));
