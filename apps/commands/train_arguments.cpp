@@ -2,6 +2,7 @@
 
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
+#include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "layers/builder/presets.h"
 
@@ -45,12 +46,13 @@ void refuse_other_targets(const std::string& target) {
   const std::string word = shell_word(target);
   std::error_code error;
   const fs::path path(target);
+  const std::string ending = file_ending(path);
   constexpr std::string_view of_weights[] = {".safetensors", ".pth", ".pt", ".bin", ".ckpt"};
-  if (std::ranges::count(of_weights, path.extension().string()) > 0) {
+  if (std::ranges::count(of_weights, ending) > 0) {
     refuse("weights", fmt::format("Fine-tune them: whisker train --data DIR --weights {}", word));
   }
   constexpr std::string_view of_others[] = {".keras", ".h5", ".hdf5", ".onnx"};
-  if (std::ranges::count(of_others, path.extension().string()) > 0) {
+  if (std::ranges::count(of_others, ending) > 0) {
     refuse(
         "a network of another program",
         "Weights of PyTorch (.pth) and safetensors files can be fine-tuned: whisker train --data "

@@ -258,6 +258,7 @@ class CommandLine(ProgramTest):
                              ("runs/base", "Continue that run: whisker train --resume runs/base."),
                              (self.weights, f"Fine-tune them: whisker train --data DIR --weights {self.weights}\n"),
                              ("net.pth", "Fine-tune them: whisker train --data DIR --weights net.pth\n"),
+                             ("net.PTH", "Fine-tune them: whisker train --data DIR --weights net.PTH\n"),
                              ("resnet18", "Train it: whisker train --data DIR --model resnet18\n")):
             self.assertIn(says, self.whisker("train", target, code=2).stderr)
 

@@ -235,7 +235,7 @@ class Outputs(ProgramTest):
 
     def test_names_that_say_something_else(self):
         self.refused("/dev/stdout is standard output", "evaluate", "w.safetensors", "val", "--predictions", "-")
-        for out, says in (("x.onnx", "'whisker export' writes ONNX"), ("x.pth", "ends in .safetensors")):
+        for out, says in (("x.ONNX", "'whisker export' writes ONNX"), ("x.pth", "ends in .safetensors")):
             self.refused(says, "import", "w.safetensors", "-o", out)
 
     def test_two_outputs_have_two_names(self):
