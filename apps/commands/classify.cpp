@@ -38,8 +38,13 @@ constexpr size_t few_images = 32;
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
   if (!any) {
     const std::string unsupported = unsupported_formats(names.skipped(), true);
+    const auto heat_maps =
+        std::ranges::count(names.skipped(), heat_map_reason, &SkippedFile::reason);
     fail(ErrorKind::data, "classify: no images found in {}: {}{}{}.", quoted_list(arguments.inputs),
-         supported_formats, unsupported.empty() ? "" : "; there are ", unsupported);
+         supported_formats, unsupported.empty() ? "" : "; there are ",
+         heat_maps > 0 ? fmt::format("{}, {} of them written by classify --cam: name such files",
+                                     unsupported, heat_maps)
+                       : unsupported);
   }
 }
 
