@@ -40,6 +40,32 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
   }
 }
 
+// Opens the weights once: they say what is computed in, too.
+Network load_network(const EvaluateArguments& arguments, Device device, const GivenFacts& facts,
+                     RankGroup& ranks, const Invocation& invocation) {
+  const SafetensorsFile file = open_weights(weights_file(arguments.weights), facts.weights_key);
+  StoredPrecision computes;
+  if (arguments.precision) {
+    computes.dtype = compute_dtype(*arguments.precision, device);
+  } else {
+    computes = stored_precision(file, device);
+  }
+  for (const DType dtype : ranks.gather(computes.dtype)) {
+    if (dtype == computes.dtype) continue;
+    computes = {.dtype = DType::f32,
+                .note =
+                    "not all ranks compute in the precision of the weights' validation: all "
+                    "take f32; --precision decides otherwise"};
+    break;
+  }
+  Network network = Network::load(file, device, facts, computes.dtype);
+  require_same_weights(ranks, arguments.weights, network.signature());
+  network.fix_weights();
+  tell_notes(network.notes(), invocation);
+  if (!computes.note.empty()) tell_notes({computes.note}, invocation);
+  return network;
+}
+
 int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invocation& invocation) {
   require_same_command(ranks, *invocation.command);
   if ((arguments.worst > 0) != !arguments.out.empty()) {
@@ -63,25 +89,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   load_algorithms(device);
   GivenFacts facts = arguments.facts.read();
   facts.positive_class = arguments.positive_class;
-  StoredPrecision computes;
-  if (arguments.precision) {
-    computes.dtype = compute_dtype(*arguments.precision, device);
-  } else {
-    computes =
-        stored_precision(open_weights(weights_file(arguments.weights), facts.weights_key), device);
-  }
-  for (const DType dtype : ranks.gather(computes.dtype)) {
-    if (dtype == computes.dtype) continue;
-    computes = {.dtype = DType::f32,
-                .note = "not all ranks compute in the precision of the weights' validation: all "
-                        "take f32; --precision decides otherwise"};
-    break;
-  }
-  Network network = Network::load(weights_file(arguments.weights), device, facts, computes.dtype);
-  require_same_weights(ranks, arguments.weights, network.signature());
-  network.fix_weights();
-  tell_notes(network.notes(), invocation);
-  if (!computes.note.empty()) tell_notes({computes.note}, invocation);
+  const Network network = load_network(arguments, device, facts, ranks, invocation);
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);

@@ -5,6 +5,7 @@
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
 #include "core/io/json.h"
 #include "core/io/outputs.h"
 #include "core/trace/tape_graph.h"
@@ -38,7 +39,9 @@ const CLI::Validator above_zero(
     "POSITIVE");
 
 ShownConfig read_study_config(const StudyArguments& arguments, const Invocation& invocation) {
-  return read_shown_config(arguments.target, arguments.overrides, "--classes N", invocation);
+  return read_shown_config(arguments.target, arguments.overrides,
+                           {.given = arguments.network.classes, .options = "--classes N"},
+                           invocation);
 }
 
 StudyNetwork make_network(ShownConfig shown, const StudyArguments& arguments,
@@ -90,8 +93,9 @@ int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
 
 int run_graph(StudyArguments arguments, const Invocation& invocation) {
   const std::filesystem::path path = arguments.output;
-  const bool svg = path.extension() == ".svg";
-  if (!path.empty() && !svg && path.extension() != ".dot") {
+  const std::string ending = file_ending(path);
+  const bool svg = ending == ".svg";
+  if (!path.empty() && !svg && ending != ".dot") {
     fail(ErrorKind::usage, "study graph: -o: expected a name ending in .svg or .dot, got '{}'",
          arguments.output);
   }

@@ -2,6 +2,7 @@
 #include "apps/study/gradcheck_report.h"
 
 #include "core/autograd/autograd.h"
+#include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/tensor/philox.h"
@@ -138,8 +139,8 @@ GradcheckReport run_gradcheck(const GradcheckRequest& request) {
     }
     return check_operators(request);
   }
-  const std::filesystem::path path = request.what;
-  if (path.extension() == ".yaml" || path.extension() == ".yml" || std::filesystem::exists(path)) {
+  const std::string ending = file_ending(request.what);
+  if (ending == ".yaml" || ending == ".yml" || std::filesystem::exists(request.what)) {
     return check_network(request);
   }
   const std::string nearest = nearest_name(request.what, names);
