@@ -6,11 +6,13 @@
 #include "core/io/text_table.h"
 #include "core/tensor/philox.h"
 #include "core/trace/operator_table.h"
+#include "layers/builder/presets.h"
 #include "train/resolve_config.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -37,7 +39,8 @@ void shrink(const Config& config, int64_t full, int64_t StudyOptions::*size, Stu
 }
 
 GradcheckReport check_network(const GradcheckRequest& request) {
-  Config config = resolve_config(read_config(request.what, request.overrides));
+  Config config = resolve_config(request.config ? *request.config
+                                                : read_config(request.what, request.overrides));
   StudyOptions options = request.network;
   options.tensor = {.dtype = DType::f64, .device = reference_device};
   if (options.batch == 0) options.batch = 2;
@@ -117,8 +120,8 @@ std::string gradcheck_choices(size_t width) {
   }
   return table.str("", width) +
          "\nwhisker study gradcheck OPERATOR checks one of these,\n'all' all of them, a YAML file "
-         "its "
-         "network.\n";
+         "or "
+         "a preset its network.\n";
 }
 
 std::vector<std::string> gradcheck_operators() {
@@ -130,7 +133,7 @@ std::vector<std::string> gradcheck_operators() {
 }
 
 GradcheckReport run_gradcheck(const GradcheckRequest& request) {
-  const std::vector<std::string> names = gradcheck_operators();
+  std::vector<std::string> names = gradcheck_operators();
   if (std::find(names.begin(), names.end(), request.what) != names.end()) {
     if (!request.overrides.empty()) {
       fail(ErrorKind::usage, "study gradcheck: '{}': overrides go with a YAML file, not with {}.",
@@ -139,16 +142,21 @@ GradcheckReport run_gradcheck(const GradcheckRequest& request) {
     return check_operators(request);
   }
   const std::filesystem::path path = request.what;
-  if (path.extension() == ".yaml" || path.extension() == ".yml" || std::filesystem::exists(path)) {
+  if (request.config || path.extension() == ".yaml" || path.extension() == ".yml" ||
+      std::filesystem::exists(path)) {
     return check_network(request);
   }
+  const std::string operators = fmt::format("{}", fmt::join(names, ", "));
+  for (std::string& preset : preset_names()) names.push_back(std::move(preset));
   const std::string nearest = nearest_name(request.what, names);
   if (!nearest.empty()) {
-    fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}; did you mean '{}'?",
+    fail(ErrorKind::usage,
+         "study gradcheck: no operator, preset or file is called {}; did you mean '{}'?",
          excerpt(request.what), nearest);
   }
-  fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}. Operators: {}.",
-       excerpt(request.what), fmt::join(names, ", "));
+  fail(ErrorKind::usage,
+       "study gradcheck: no operator, preset or file is called {}. Operators: {}.",
+       excerpt(request.what), operators);
 }
 
 GradcheckReport gradcheck_report(std::span<const GradcheckResult> results,

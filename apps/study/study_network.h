@@ -19,7 +19,7 @@ struct StudyOptions {
   int64_t image_size = 0;
   int64_t steps = 0;          ///< of sequences
   bool cells = false;         ///< run recurrent layers step by step, in plain operators
-  TensorOptions tensor = {};  ///< device and dtype
+  TensorOptions tensor = {};  ///< device, and what layers compute in
 };
 
 class StudyNetwork {
