@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -22,18 +23,16 @@ constexpr double multiply_adds_budget = 2e10;
 constexpr int64_t smallest_image = 8;
 constexpr int64_t fewest_steps = 4;
 
-// The image's side or the sequence's steps, `full` as configured, halved until the check fits the
-// budget or the network does not fit.
-void shrink(const Config& config, int64_t full, int64_t StudyOptions::*size, StudyOptions& options,
-            double passes) {
+// The image's side or the sequence's steps, `full` as configured, halved until the check's work fits
+// the budget or the network does not fit.
+void shrink(int64_t full, int64_t StudyOptions::*size, StudyOptions& options,
+            const std::function<double(const StudyOptions&)>& work) {
   const int64_t least = size == &StudyOptions::steps ? fewest_steps : smallest_image;
   options.*size = full;
-  while (options.*size / 2 >= least &&
-         passes * static_cast<double>(study_multiply_adds(config, options)) >
-             multiply_adds_budget) {
+  while (options.*size / 2 >= least && work(options) > multiply_adds_budget) {
     StudyOptions smaller = options;
     smaller.*size /= 2;
-    if (study_multiply_adds(config, smaller) == 0) return;
+    if (work(smaller) == 0) return;
     options = smaller;
   }
 }
@@ -44,17 +43,22 @@ GradcheckReport check_network(const GradcheckRequest& request) {
   StudyOptions options = request.network;
   options.tensor = {.dtype = DType::f64, .device = reference_device};
   if (options.batch == 0) options.batch = 2;
-  const GradcheckOptions check{.tolerance = request.tolerance,
-                               .elements = request.elements > 0 ? request.elements : 3};
+  GradcheckOptions check{.tolerance = request.tolerance,
+                         .elements = request.elements > 0 ? request.elements : 3};
   StudyOptions single = request.network;
   single.batch = 1;
   const Model probe = StudyNetwork(config, single).model();
-  const auto passes =
-      static_cast<double>(2 * check.elements) * static_cast<double>(probe.net->parameters().size());
+  const auto parameters = static_cast<double>(probe.net->parameters().size());
   const bool sequences = probe.batch_axis == 1;
   const int64_t full = probe.input[sequences ? 0 : 1];
   int64_t StudyOptions::*const size = sequences ? &StudyOptions::steps : &StudyOptions::image_size;
-  shrink(config, full, size, options, passes);
+  const auto work = [&](const StudyOptions& tried) {
+    return 2 * static_cast<double>(check.elements) * parameters *
+           static_cast<double>(study_multiply_adds(config, tried));
+  };
+  shrink(full, size, options, work);
+  if (work(options) > multiply_adds_budget && request.elements == 0) check.elements = 1;
+  const bool quick = work(options) <= multiply_adds_budget;
   const StudyNetwork network(std::move(config), options);
   std::vector<GradcheckInput> inputs;
   for (const auto& parameter : network.arena().parameters()) {
@@ -64,8 +68,8 @@ GradcheckReport check_network(const GradcheckRequest& request) {
   GradcheckReport report = gradcheck_report(results, {}, request.tolerance);
   std::string heading = network.describe();
   if (options.*size != full) {
-    heading += fmt::format(" ({} instead of {} {}, so that this takes seconds)", options.*size,
-                           full, sequences ? "steps" : "pixels a side");
+    heading += fmt::format(" ({} instead of {} {}, so that this takes {})", options.*size, full,
+                           sequences ? "steps" : "pixels a side", quick ? "seconds" : "minutes");
   }
   report.text = heading + "\n\n" + report.text;
   return report;

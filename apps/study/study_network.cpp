@@ -9,6 +9,7 @@
 #include "layers/recurrent.h"
 #include "train/data/run_data.h"
 #include "train/model/freeze_layers.h"
+#include "train/model/norm_batches.h"
 
 #include <algorithm>
 
@@ -150,6 +151,7 @@ int64_t study_multiply_adds(const Config& config, const StudyOptions& options) {
   try {
     const BuildOptions build = build_options(config, options);
     const Model model = build_model(config.model, build);
+    if (!norm_of_one_value(model).empty()) return 0;
     return MemoryPlan::of(*model.net, model.input).multiply_adds();
   } catch (const Error&) {
     return 0;

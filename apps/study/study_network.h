@@ -52,7 +52,8 @@ class StudyNetwork {
 };
 
 /// Multiply-adds of one forward pass over the batch of `options`; 0 when the network does not
-/// accept such examples.
+/// accept such examples, or an example leaves a batch norm one value per channel: of two, which
+/// always become -1 and 1, a batch's gradients are hardly above rounding errors.
 int64_t study_multiply_adds(const Config& config, const StudyOptions& options);
 
 }  // namespace whisker

@@ -91,6 +91,31 @@ TEST_F(StudyTest, APresetsNetworkIsChecked) {
   EXPECT_THAT(report.text, HasSubstr("small_resnet, (2,16,16,3) f64 on reference, 3 classes"));
 }
 
+// With one value per channel of each example, a batch norm of two examples would give -1 and 1.
+TEST_F(StudyTest, ImagesStayLargeEnoughForBatchNorm) {
+  folder_.write("deep.yaml", R"(
+name: deep
+data: {train: nowhere, image_size: 128}
+defaults: {conv2d: {kernel: 3, strides: 2, padding: same, use_bias: false}}
+model:
+  layers:
+    - conv2d: 2
+    - batch_norm
+    - conv2d: 2
+    - batch_norm
+    - conv2d: 2
+    - batch_norm
+    - conv2d: 2
+    - batch_norm
+    - global_avg_pool2d
+    - dense: {units: classes}
+)");
+  const std::string path = (folder_ / "deep.yaml").string();
+  const GradcheckReport report = run_gradcheck({.what = path, .elements = 20000});
+  EXPECT_TRUE(report.passed) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("(2,32,32,3) f64"));
+}
+
 TEST_F(StudyTest, FrozenParametersAreLeftOut) {
   const GradcheckReport report =
       run_gradcheck({.what = file(), .overrides = {"freeze=[first, norm]"}});
