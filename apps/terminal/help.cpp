@@ -75,7 +75,7 @@ constexpr Examples examples[] = {
     {"data check", "whisker data check photos",
      "whisker data check photos/train --val photos/val --json"},
     {"data stats", "whisker data stats photos",
-     "whisker data stats pets --label-pattern '{label}_*'"},
+     "whisker data stats pets --label-pattern '{label}_#.*'"},
     {"data generate", "whisker data generate drawn",
      "whisker data generate drawn --per-class 100 --seed 7"},
     {"study", "whisker study trace resnet18", "whisker study gradcheck conv2d"},

@@ -117,9 +117,17 @@ NamedImages from_names(const std::filesystem::path& root, FileWalk walk,
   NamedImages named;
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
-  std::string unmatched;
+  std::string unmatched, longer;
+  std::set<std::string> short_labels, long_labels;
   for (WalkedFile& file : take_images(root, walk.files, named.skipped, options.rules)) {
     if (std::optional<std::string> label = pattern.match(file.path)) {
+      const std::string longest = pattern.longest(file.path);
+      short_labels.insert(*label);
+      long_labels.insert(longest);
+      if (longest != *label && longer.empty()) {
+        longer = fmt::format("'{}' is read as '{}', not '{}'", printable(file.path),
+                             printable(*label), printable(longest));
+      }
       add_file(named, std::move(file), *std::move(label));
     } else {
       unmatched = file.path;
@@ -131,6 +139,12 @@ NamedImages from_names(const std::filesystem::path& root, FileWalk walk,
         unmatched.empty() ? "no images" : fmt::format("'{}'", printable(unmatched));
     fail(ErrorKind::data, "{}: expected names that match data.label_pattern '{}' in {}, got {}.",
          options.name, options.label_pattern, printable(root.string()), got);
+  }
+  // Not where they are numbers of single files.
+  if (long_labels.size() > short_labels.size() && 2 * long_labels.size() <= named.files.size()) {
+    named.notes.push_back(fmt::format(
+        "{}: data.label_pattern '{}' reads {} classes, and may read {}: {}; '#' fits digits alone",
+        options.name, options.label_pattern, short_labels.size(), long_labels.size(), longer));
   }
   return named;
 }

@@ -45,6 +45,14 @@ LabelPattern::LabelPattern(std::string_view pattern)
 }
 
 std::optional<std::string> LabelPattern::match(std::string_view path) const {
+  return find(path, false);
+}
+
+std::string LabelPattern::longest(std::string_view path) const {
+  return find(path, true).value();
+}
+
+std::optional<std::string> LabelPattern::find(std::string_view path, bool longest) const {
   std::string_view text = path;
   if (!whole_path_) text.remove_prefix(text.rfind('/') + 1);
   if (text.size() > max_length) return std::nullopt;
@@ -81,7 +89,8 @@ std::optional<std::string> LabelPattern::match(std::string_view path) const {
     }
   }
   if (!fits[0]) return std::nullopt;
-  // Walk the table, every repeated part as short as it can be, until the label has been read.
+  // Walk the table, every repeated part as short as it can be, until the label has been read; from
+  // its begin, at a '/' or the end at last, it may go on.
   size_t j = 0;
   for (size_t i = 0;; ++i) {
     const Kind kind = parts_[i].kind;
@@ -90,7 +99,11 @@ std::optional<std::string> LabelPattern::match(std::string_view path) const {
     if (kind != Kind::literal && kind != Kind::one) {
       while (!fits[(i + 1) * columns + j]) ++j;
     }
-    if (kind == Kind::label) return std::string(text.substr(begin, j - begin));
+    if (kind != Kind::label) continue;
+    for (size_t end = j; longest && end < columns && text.substr(begin, end - begin).find('/') == std::string_view::npos; ++end) {
+      if (fits[(i + 1) * columns + end]) j = end;
+    }
+    return std::string(text.substr(begin, j - begin));
   }
 }
 

@@ -19,6 +19,9 @@ class LabelPattern {
   /// The label in `path`, or nothing when the pattern does not match. Time and memory are bounded
   /// by the product of both lengths.
   std::optional<std::string> match(std::string_view path) const;
+  /// The longest label that fits, for a path that matches: other than match() where the pattern
+  /// can be read in several ways.
+  std::string longest(std::string_view path) const;
 
  private:
   enum class Kind { literal, label, any, one, digits };
@@ -26,6 +29,8 @@ class LabelPattern {
     Kind kind;
     char letter;  // for literal
   };
+  std::optional<std::string> find(std::string_view path, bool longest) const;
+
   std::vector<Part> parts_;
   bool whole_path_;
 };

@@ -58,7 +58,10 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
   if (!data.test.empty()) {  // measured at the end: what is wrong with it is said first
     other.name = "data.test";
     other.classes = folders.train.classes;
-    note_use(open_image_folder(data.test, other), "data.test", notes);
+    folders.test = open_image_folder(data.test, other);
+    note_use(folders.test, "data.test", notes);
+    missing = missing_classes(folders.test.labels(), folders.test.classes, "images", "data.test");
+    if (!missing.empty()) notes.push_back(std::move(missing));
   }
   if (config.train.overfit_batches > 0) {
     ImageFolder few = folders.train;
@@ -66,7 +69,7 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     for (const int64_t index : overfit_indices(config, folders.train.size())) {
       few.files.push_back(folders.train.files[static_cast<size_t>(index)]);
     }
-    folders = {few, few};
+    folders.train = folders.val = few;
   }
   return folders;
 }

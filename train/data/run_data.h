@@ -21,9 +21,10 @@ namespace whisker {
 
 class ImageDataset;
 
-/// The files that a run on images trains and validates on.
+/// The files that a run on images trains, validates and is tested on; without data.test no last.
 struct ImageFolders {
   ImageFolder train, val;
+  ImageFolder test = {};
 };
 
 struct RunData {

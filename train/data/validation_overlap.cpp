@@ -20,6 +20,20 @@ std::string unread_text(const SharedImages& shared) {
                      shared.unread);
 }
 
+std::string shared_note(const ImageFolder& images, std::string_view kind, const ImageFolder& others,
+                        std::string_view other_kind) {
+  const SharedImages shared = find_shared(images, others);
+  if (shared.count + shared.unread == 0) return "";
+  const std::string_view key = kind == "test" ? "data.test" : "data.val";
+  return fmt::format(
+      "{}{} of the {} {} images are {} images, too{}{}: they do not measure what other images "
+      "would. Remove them from {}{}.",
+      shared.count > 0 ? "warning: " : "", shared.count, images.size(), kind, other_kind,
+      shared.count > 0 ? fmt::format(", such as {}", printable(shared.example)) : std::string(),
+      unread_text(shared), key,
+      kind == "test" ? "" : ", or leave data.val out to split data.train");
+}
+
 // The images that trained a run.
 ImageFolder trained_images(const PastRun& run) {
   ImageFolder images;
@@ -66,26 +80,23 @@ std::string initial_overlap(const std::string& from, const ImageFolder& val) {
 
 std::vector<std::string> validation_overlap(const Config& config, const ImageFolders& images) {
   std::vector<std::string> notes;
-  if (config.data.kind != DataKind::images || config.train.overfit_batches > 0) return notes;
+  const auto add = [&](std::string note) {
+    if (!note.empty()) notes.push_back(std::move(note));
+  };
+  if (config.train.overfit_batches > 0) {
+    add(fmt::format("train.overfit_batches={}: the same few training examples train and validate{}",
+                    config.train.overfit_batches,
+                    config.data.val.empty() ? "" : "; data.val is not used"));
+  }
+  if (config.data.kind != DataKind::images) return notes;
+  add(shared_note(images.test, "test", images.train, "training"));
+  if (config.train.overfit_batches > 0) return notes;
+  add(shared_note(images.test, "test", images.val, "validation"));
   std::error_code error;
   const bool one = config.data.val.empty() ||  // identical images stay on one side of a split
                    fs::equivalent(config.data.train, config.data.val, error);
-  if (!one) {
-    const SharedImages shared = find_shared(images.val, images.train);
-    if (shared.count + shared.unread > 0) {
-      notes.push_back(fmt::format(
-          "{}{} of the {} validation images are training images, too{}{}: validation does not "
-          "measure other images. Remove them from data.val, or leave data.val out to split "
-          "data.train.",
-          shared.count > 0 ? "warning: " : "", shared.count, images.val.size(),
-          shared.count > 0 ? fmt::format(", such as {}", printable(shared.example)) : std::string(),
-          unread_text(shared)));
-    }
-  }
-  if (!config.init.from.empty()) {
-    std::string note = initial_overlap(config.init.from, images.val);
-    if (!note.empty()) notes.push_back(std::move(note));
-  }
+  if (!one) add(shared_note(images.val, "validation", images.train, "training"));
+  if (!config.init.from.empty()) add(initial_overlap(config.init.from, images.val));
   return notes;
 }
 

@@ -252,6 +252,20 @@ TEST(ImageFolder, TakesLabelsFromNames) {
               AllOf(HasSubstr("'{label}-#.png'"), HasSubstr("train/x.jpg")));
 }
 
+TEST(ImageFolder, SaysThatALabelMayBeLonger) {
+  TemporaryFolder folder;
+  for (const char* name : {"pit_bull_1.jpg", "pit_bull_2.jpg", "pit_cat_1.jpg", "pit_cat_2.jpg",
+                           "dog_1.jpg", "dog_2.jpg"}) {
+    folder.write(name);
+  }
+  const ImageFolder found = open_image_folder(folder.path(), {.label_pattern = "{label}_*"});
+  EXPECT_EQ(found.classes, (Names{"dog", "pit"}));
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr(
+                               "reads 2 classes, and may read 3: 'pit_bull_1.jpg' is read as "
+                               "'pit', not 'pit_bull'")));
+  EXPECT_EQ(open_image_folder(folder.path(), {.label_pattern = "{label}_#.*"}).notes, Names{});
+}
+
 TEST(ImageFolder, TakesLabelsFromCsv) {
   TemporaryFolder folder;
   folder.write("images/b.jpg", "12");

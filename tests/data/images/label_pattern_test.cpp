@@ -20,6 +20,12 @@ TEST(LabelPattern, TakesTheLabelFromTheName) {
   EXPECT_EQ(LabelPattern("#{label}").match("12x"), Label("2x"));
 }
 
+TEST(LabelPattern, KnowsTheLongestLabel) {
+  EXPECT_EQ(LabelPattern("{label}_*").longest("a_pit_bull_12.jpg"), "a_pit_bull");
+  EXPECT_EQ(LabelPattern("{label}_#.*").longest("a_pit_bull_12.jpg"), "a_pit_bull");
+  EXPECT_EQ(LabelPattern("{label}*/*").longest("cats/b.jpg"), "cats");
+}
+
 TEST(LabelPattern, MatchesPathsWhenItHoldsASlash) {
   const LabelPattern pattern("*/{label}/*");
   EXPECT_EQ(pattern.match("a/cat/1.jpg"), Label("cat"));

@@ -32,10 +32,22 @@ TEST(ValidationOverlap, CopiesUnderOtherNamesAreFound) {
   fs::copy_file(data / "train" / "c1" / "004.jpg", data / "val" / "c1" / "another.jpg");
   EXPECT_THAT(notes_of(data.config()),
               ElementsAre(HasSubstr("warning: 2 of the 12 validation images are training images, "
-                                    "too, such as c1/another.jpg: validation does not measure")));
+                                    "too, such as c1/another.jpg: they do not measure")));
   // A split keeps them on one side, and a test of overfitting is one on purpose.
   EXPECT_THAT(notes_of(data.config({"data.val=", "data.val_split=0.2"})), IsEmpty());
-  EXPECT_THAT(notes_of(data.config({"train.overfit_batches=1"})), IsEmpty());
+  EXPECT_THAT(notes_of(data.config({"train.overfit_batches=1"})),
+              ElementsAre("train.overfit_batches=1: the same few training examples train and "
+                          "validate; data.val is not used"));
+}
+
+TEST(ValidationOverlap, TestImagesThatTrainedOrChoseTheWeights) {
+  const StripeFolder data;
+  const auto with_test = [&](const char* name) {
+    return notes_of(data.config({"data.test=" + (data / name).string()}));
+  };
+  EXPECT_THAT(with_test("train"),
+              ElementsAre(HasSubstr("test images are training images, too, such as ")));
+  EXPECT_THAT(with_test("val"), ElementsAre(HasSubstr("test images are validation images, too")));
 }
 
 TEST(ValidationOverlap, SizeAloneIsNoCopyAndTimeIsLimited) {
