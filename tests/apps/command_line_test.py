@@ -185,6 +185,11 @@ class CommandLine(ProgramTest):
         for i, entry in enumerate(trace["entries"]):
             self.assertTrue(all(source < i for source in entry["inputs"]), entry)
         self.assertGreater(max(entry["backward_step"] for entry in trace["entries"]), 0)
+        narrow = json.loads(self.whisker("study", "trace", "c.yaml", *self.data, "precision=bf16", "--json").stdout)
+        self.assertIn("bf16 on cpu", narrow["network"])
+        self.assertEqual([{entry["name"]: entry["dtype"] for entry in one["entries"]}["conv2d"]
+                          for one in (trace, narrow)], ["f32", "bf16"])
+        self.assertIn("precision", self.whisker("study", "trace", "c.yaml", *self.data, "precision=f16", code=2).stderr)
 
     def test_gradcheck_alone_lists_what_can_be_checked(self):
         listed = self.whisker("study", "gradcheck").stdout
@@ -280,6 +285,9 @@ class CommandLine(ProgramTest):
         traced = self.whisker("study", "trace", "squeezenet1_1", "--batch", "2", "--classes", "9", "data.image_size=64")
         self.assertIn("squeezenet1_1, (2,64,64,3) f32 on cpu, 9 classes", traced.stdout)
         self.assertEqual(traced.stderr, "")
+        checked = self.whisker("study", "gradcheck", "simple_rnn", "--steps", "4", "--elements", "1")
+        self.assertIn("simple_rnn, (4,2,1) f64 on reference, ", checked.stdout)
+        self.assertIn("simple_rnn is a preset: 2 classes", checked.stderr)
         speed = json.loads(self.whisker("bench", "squeezenet1_1", "data.image_size=64", "device=cpu", "--inference",
                                         "--batch", "2", "--steps", "2", "--json").stdout)
         self.assertEqual(speed["batch"], 2)
