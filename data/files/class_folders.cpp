@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 namespace whisker {
@@ -119,10 +120,16 @@ LikelyParts likely_parts(const std::vector<std::string>& names) {
   return {};
 }
 
-bool is_class(const fs::path& root, const std::vector<std::string>& named, size_t others,
-              bool texts) {
-  return named.size() == 1 && others > 1 && split_of_name(named[0]) == Split::train &&
-         folders_alone(root / named[0], texts).empty();
+bool is_class(const fs::path& root, const std::vector<std::string>& named, size_t others) {
+  if (named.size() != 1 || others < 2 || split_of_name(named[0]) != Split::train) return false;
+  std::error_code error, none;
+  for (fs::directory_iterator entry(root / named[0], error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool hidden = name.starts_with('.') || is_system_folder(name);
+    if (!hidden && entry->is_directory(none)) return false;
+  }
+  return true;
 }
 
 std::string refuse_splits(const fs::path& root, std::string_view what,
@@ -131,7 +138,7 @@ std::string refuse_splits(const fs::path& root, std::string_view what,
   for (const std::string& folder : folders) {
     if (split_of_name(folder) != Split::none) named.push_back(folder);
   }
-  const bool assumed = is_class(root, named, folders.size() - named.size(), texts);
+  const bool assumed = is_class(root, named, folders.size() - named.size());
   if (!named.empty() && !assumed) {
     fail(ErrorKind::data,
          "{}: expected class folders in {}, got {}, which names a split. Name one of the splits "
@@ -174,7 +181,9 @@ void SplitsInClasses::refuse(const fs::path& root, std::string_view what, bool t
       if (!split.empty()) named.push_back(split);
     }
     if (named.empty()) continue;
-    example = {.split = named.front(), .class_name = name, .path = splits.at(named.front())};
+    const auto training = std::ranges::find(named, Split::train, split_of_name);
+    const std::string& split = training == named.end() ? named.front() : *training;
+    example = {.split = split, .class_name = name, .path = splits.at(split)};
     one_each.emplace(split_of_name(example.split), example);
     if (splits.size() > 1) {
       found = fmt::format("class folder {} holds {}, the name{}{}", shown_path(root / name),

@@ -20,7 +20,7 @@ LikelyParts likely_parts(const std::vector<std::string>& names);
 /// Whether the only one of `named`, which have the names of splits, is a class beside `others`:
 /// unlike a test set's, training data without class folders would be of no use.
 bool is_class(const std::filesystem::path& root, const std::vector<std::string>& named,
-              size_t others, bool texts);
+              size_t others);
 
 /// Throws data, naming `what`, when class folders of `root` have names of splits, or may be parts
 /// of one data set. `folders`: their names, but of known classes. Returns what was assumed of

@@ -125,8 +125,7 @@ std::optional<SplitFolders> find_splits(const fs::path& root, const SplitSearch&
     if (split_of_name(folder) != Split::none) continue;
     (search.holds_examples(root / folder) ? classes : splits.others).push_back(folder);
   }
-  if (!search.labels_in_names && is_class(root, named, classes.size(), search.texts))
-    return std::nullopt;
+  if (!search.labels_in_names && is_class(root, named, classes.size())) return std::nullopt;
   if (!classes.empty()) {
     const std::string split =
         splits.train.empty()

@@ -63,6 +63,7 @@ TEST(Presets, HaveTheirParameterCounts) {
         << preset.name;
   }
   for (const PresetCounts& row : rows) {
+    EXPECT_EQ(reads_rows(*find_preset(row.name)), row.side == 0) << row.name;
     const Model model = build_preset(row.name, row.side, row.classes);
     int64_t elements = 0, tensors = 0;
     for (const auto& parameter : model.net->parameters()) {

@@ -142,7 +142,7 @@ TEST(SplitFolders, AClassMayHaveTheNameOfASplit) {
   EXPECT_THAT(splits_error(vehicles), HasSubstr("holds 'train' beside 'car', 'plane'"));
   for (const auto& names : std::vector<std::vector<const char*>>{
            {"test tube/1.jpg", "training shoes/1.jpg"},
-           {"trainer/a/1.jpg", "trainer/b/1.jpg", "valve/a/1.jpg", "valve/b/1.jpg"},
+           {"trainer/a/1.jpg", "trainer/b/1.jpg", "valve/c/1.jpg", "valve/d/1.jpg"},
            {"part 1/1.jpg", "part 2/1.jpg"},
            {"cat/left/1.jpg", "cat/right/1.jpg", "dog/left/1.jpg", "dog/top/1.jpg"},
            {"cat/left/1.jpg", "cat/right/1.jpg", "dog/1.jpg"}}) {
@@ -268,7 +268,7 @@ TEST(SplitFolders, AFolderAroundThemIsToBeNamed) {
       {{"data/train/cat/1.jpg", "data/val/cat/1.jpg"}, "data"},
       {{"a/b/Training/cat/1.jpg", "a/b/Testing/cat/1.jpg", "a/README.md"}, "a/b"},
       {{"data/train/1.jpg", "data/val/1.jpg"}, "data"},
-      {{"data/train/cat/1.jpg", "data/test/1.jpg", "extra/x/1.jpg"}, "data"},
+      {{"data/train/cat/1.jpg", "data/test/cat/1.jpg", "extra/x/1.jpg"}, "data"},
       {{"data/train/cat/1.jpg", "runs/train/1.txt"}, "data"}};
   for (const auto& [names, inner] : layouts) {
     TemporaryFolder folder;
@@ -306,7 +306,7 @@ TEST(SplitFolders, WithinClassesAreRefusedWithBothReadings) {
     sets.write(name);
   }
   EXPECT_FALSE(splits_in(sets));
-  EXPECT_THAT(opening_error(sets), AllOf(HasSubstr("'{label}/test/*/*' reads one of them"),
+  EXPECT_THAT(opening_error(sets), AllOf(HasSubstr("'{label}/train/*/*' reads one of them"),
                                          HasSubstr("'{label}/*/*/*'. Or each is a data set of its "
                                                    "own: name one, such as "),
                                          HasSubstr("/bottle.")));
