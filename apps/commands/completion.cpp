@@ -86,7 +86,6 @@ std::vector<Row> completion_table(const CLI::App& app) {
   rows.push_back(keys);
   rows.push_back({{std::begin(preset_contexts), std::end(preset_contexts)}, preset_names()});
   rows.push_back({{"whisker study gradcheck^"}, gradcheck_operators()});
-  for (std::string& preset : preset_names()) rows.back().words.push_back(std::move(preset));
   return rows;
 }
 

@@ -9,7 +9,6 @@
 #include "core/io/json.h"
 #include "core/io/outputs.h"
 #include "core/trace/tape_graph.h"
-#include "layers/builder/presets.h"
 #include "train/experiment.h"
 #include "train/resolve_config.h"
 
@@ -174,10 +173,9 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   CLI::App* gradcheck = study->add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
   gradcheck->add_option("WHAT", arguments->target,
-                        "An operator, a YAML file, a preset's name, or all operators: all. Without "
-                        "it they are listed");
-  gradcheck->add_option("OVERRIDES", arguments->overrides,
-                        "section.key=value, for a YAML file or a preset");
+                        "An operator, a YAML file, or all operators: all. Without it they are "
+                        "listed");
+  gradcheck->add_option("OVERRIDES", arguments->overrides, "section.key=value, for a YAML file");
   add_network_options(gradcheck, *arguments, "Examples in the batch (2)");
   gradcheck
       ->add_option("--elements", arguments->gradcheck.elements,
@@ -186,7 +184,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   gradcheck->add_option("--tolerance", arguments->gradcheck.tolerance, "Largest relative error")
       ->capture_default_str()
       ->check(above_zero);
-  set_action(gradcheck, invocation, [&invocation, arguments] {
+  set_action(gradcheck, invocation, [arguments] {
     if (arguments->target.empty()) {
       print_result(gradcheck_choices(table_width()));
       return 0;
@@ -195,11 +193,6 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
     request.what = arguments->target;
     request.overrides = arguments->overrides;
     request.network = arguments->network;
-    if (find_preset(request.what)) {
-      ShownConfig shown = read_study_config(*arguments, invocation);
-      request.config = std::move(shown.config);
-      if (request.network.classes == 0) request.network.classes = shown.classes;
-    }
     const GradcheckReport report = run_gradcheck(request);
     print_result(report.text);
     return report.passed ? 0 : 1;

@@ -7,14 +7,12 @@
 #include "core/io/text_table.h"
 #include "core/tensor/philox.h"
 #include "core/trace/operator_table.h"
-#include "layers/builder/presets.h"
 #include "train/resolve_config.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <utility>
 
 namespace whisker {
 namespace {
@@ -39,8 +37,7 @@ void shrink(int64_t full, int64_t StudyOptions::*size, StudyOptions& options,
 }
 
 GradcheckReport check_network(const GradcheckRequest& request) {
-  Config config = resolve_config(request.config ? *request.config
-                                                : read_config(request.what, request.overrides));
+  Config config = resolve_config(read_config(request.what, request.overrides));
   StudyOptions options = request.network;
   options.tensor = {.dtype = DType::f64, .device = reference_device};
   if (options.batch == 0) options.batch = 2;
@@ -125,8 +122,8 @@ std::string gradcheck_choices(size_t width) {
   }
   return table.str("", width) +
          "\nwhisker study gradcheck OPERATOR checks one of these,\n'all' all of them, a YAML file "
-         "or "
-         "a preset its network.\n";
+         "its "
+         "network.\n";
 }
 
 std::vector<std::string> gradcheck_operators() {
@@ -138,7 +135,7 @@ std::vector<std::string> gradcheck_operators() {
 }
 
 GradcheckReport run_gradcheck(const GradcheckRequest& request) {
-  std::vector<std::string> names = gradcheck_operators();
+  const std::vector<std::string> names = gradcheck_operators();
   if (std::find(names.begin(), names.end(), request.what) != names.end()) {
     if (!request.overrides.empty()) {
       fail(ErrorKind::usage, "study gradcheck: '{}': overrides go with a YAML file, not with {}.",
@@ -147,21 +144,16 @@ GradcheckReport run_gradcheck(const GradcheckRequest& request) {
     return check_operators(request);
   }
   const std::string ending = file_ending(request.what);
-  if (request.config || ending == ".yaml" || ending == ".yml" ||
-      std::filesystem::exists(request.what)) {
+  if (ending == ".yaml" || ending == ".yml" || std::filesystem::exists(request.what)) {
     return check_network(request);
   }
-  const std::string operators = fmt::format("{}", fmt::join(names, ", "));
-  for (std::string& preset : preset_names()) names.push_back(std::move(preset));
   const std::string nearest = nearest_name(request.what, names);
   if (!nearest.empty()) {
-    fail(ErrorKind::usage,
-         "study gradcheck: no operator, preset or file is called {}; did you mean '{}'?",
+    fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}; did you mean '{}'?",
          excerpt(request.what), nearest);
   }
-  fail(ErrorKind::usage,
-       "study gradcheck: no operator, preset or file is called {}. Operators: {}.",
-       excerpt(request.what), operators);
+  fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}. Operators: {}.",
+       excerpt(request.what), fmt::join(names, ", "));
 }
 
 GradcheckReport gradcheck_report(std::span<const GradcheckResult> results,

@@ -4,7 +4,6 @@
 #include "apps/study/study_network.h"
 #include "core/autograd/gradcheck.h"
 
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,9 +13,8 @@ namespace whisker {
 struct OperatorRow;
 
 struct GradcheckRequest {
-  std::string what;  ///< a row of operator_table() with operands, "all", a file, or a preset
-  std::vector<std::string> overrides = {};  ///< for a configuration file
-  std::optional<Config> config = {};        ///< of a preset; else that of the file
+  std::string what;  ///< a row of operator_table() with operands, "all", or a configuration file
+  std::vector<std::string> overrides = {};  ///< for a configuration
   StudyOptions network = {};
   int64_t elements = 0;  ///< per tensor; 0: all of an operator's, 3 of a network's
   double tolerance = 1e-6;

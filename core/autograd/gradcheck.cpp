@@ -86,7 +86,7 @@ class Check {
       };
       double error = error_of(slopes[i]);
       double step = options_.step;
-      for (int retry = 0; retry < 2 && error > options_.tolerance; ++retry) {
+      for (int retry = 0; retry < 3 && error > options_.tolerance; ++retry) {
         step /= 10;
         const double measured = slope(x, picks[i], step);
         if (error_of(measured) < error) {

@@ -16,7 +16,7 @@ struct GradcheckOptions {
   double tolerance = 1e-6;
   double floor = 1e-4;
   /// Half the distance between the two points. A mismatch is measured again with a tenth of it,
-  /// twice: this removes a relu's kink between the points, but not a wrong gradient.
+  /// three times: this removes a relu's kink between the points, but not a wrong gradient.
   double step = 1e-5;
   int64_t elements = 0;  ///< of each tensor, drawn without repetition; 0: all
   uint64_t seed = 7;     ///< for the choice of elements and the weights of gradcheck()

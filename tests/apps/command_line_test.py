@@ -285,9 +285,6 @@ class CommandLine(ProgramTest):
         traced = self.whisker("study", "trace", "squeezenet1_1", "--batch", "2", "--classes", "9", "data.image_size=64")
         self.assertIn("squeezenet1_1, (2,64,64,3) f32 on cpu, 9 classes", traced.stdout)
         self.assertEqual(traced.stderr, "")
-        checked = self.whisker("study", "gradcheck", "simple_rnn", "--steps", "4", "--elements", "1")
-        self.assertIn("simple_rnn, (4,2,1) f64 on reference, ", checked.stdout)
-        self.assertIn("simple_rnn is a preset: 2 classes", checked.stderr)
         speed = json.loads(self.whisker("bench", "squeezenet1_1", "data.image_size=64", "device=cpu", "--inference",
                                         "--batch", "2", "--steps", "2", "--json").stdout)
         self.assertEqual(speed["batch"], 2)

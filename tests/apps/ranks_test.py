@@ -332,7 +332,13 @@ class Ranks(ProgramTest):
         shutil.copy(self.folder / "val/c0/500.png", self.folder / "each/c1/500.png")  # heat maps of one name
         (self.folder / "each/c1/501.png").write_bytes(b"\x89PNG\r\n\x1a\n no image")
         weights = "runs/for_files/best.safetensors"
+        self.train_ranks(1, "texts_for_files", "train.epochs=1", config="sentences.yaml")
+        texts = "runs/texts_for_files/best.safetensors"
         commands = (["evaluate", weights, "each", "--predictions", "out/a.csv", "--worst", "4", "--out", "out/b.html"],
+                    ["evaluate", weights, "each", "--tta", "--predictions", "out/a.csv", "--worst", "4", "--out",
+                     "out/b.html"],
+                    ["evaluate", texts, "sentences.csv", "--predictions", "out/a.csv", "--worst", "4", "--out",
+                     "out/b.html"],
                     ["classify", weights, "each", "--cam", "out/maps", "--embeddings", "out/c.csv"])
         out = self.folder / "out"
         for command in commands:
@@ -340,7 +346,8 @@ class Ranks(ProgramTest):
             written = []
             for count in (1, 3):
                 out.mkdir()
-                self.run_ranks(1, command, 3) if count == 1 else self.run_tcp(count, command, 3)
+                code = 0 if texts in command else 3
+                self.run_ranks(1, command, code) if count == 1 else self.run_tcp(count, command, code)
                 written.append({str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")})
                 shutil.rmtree(out)
             self.assertEqual(len(written[0]), 2 if command[0] == "evaluate" else 10)
