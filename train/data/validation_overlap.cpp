@@ -1,5 +1,6 @@
 #include "train/data/validation_overlap.h"
 
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/images/shared_images.h"
 #include "data/images/split_list.h"
@@ -49,9 +50,9 @@ std::string initial_overlap(const std::string& from, const ImageFolder& val) {
     }
     if (shared.count + shared.unread > 0) {
       return fmt::format(
-          "warning: {} of the {} validation images trained {} ({}){}: validation is too good. Give "
+          "warning: {} of the {} trained {} ({}){}: validation is too good. Give "
           "data.val other images.",
-          shared.count, val.size(),
+          shared.count, counted(val.size(), "validation image"),
           i == 0 ? "the weights of init.from"
                  : fmt::format("{}, with which those of init.from began",
                                printable(fs::path(weights).string())),
@@ -74,10 +75,12 @@ std::vector<std::string> validation_overlap(const Config& config, const ImageFol
     const SharedImages shared = find_shared(images.val, images.train);
     if (shared.count + shared.unread > 0) {
       notes.push_back(fmt::format(
-          "{}{} of the {} validation images are training images, too{}{}: validation does not "
-          "measure other images. Remove them from data.val, or leave data.val out to split "
+          "{}{} of the {} {}, too{}{}: validation does not measure other images. Remove them from "
+          "data.val, or leave data.val out to split "
           "data.train.",
-          shared.count > 0 ? "warning: " : "", shared.count, images.val.size(),
+          shared.count > 0 ? "warning: " : "", shared.count,
+          counted(images.val.size(), "validation image"),
+          shared.count == 1 ? "is a training image" : "are training images",
           shared.count > 0 ? fmt::format(", such as {}", printable(shared.example)) : std::string(),
           unread_text(shared)));
     }
