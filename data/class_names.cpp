@@ -1,6 +1,7 @@
 #include "data/class_names.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "core/io/utf8.h"
@@ -59,11 +60,11 @@ void NormalisedNames::add(std::string_view name, std::string_view known) {
   if (count_++ == 0) first_ = name;
 }
 
-std::string NormalisedNames::note(std::string_view what) const {
+std::string NormalisedNames::note(std::string_view one, std::string_view several) const {
   if (count_ == 0) return "";
   return fmt::format(
-      "{} {} match after Unicode's normal form C (NFC), not byte for byte, such as {}", count_,
-      what, excerpt(first_));
+      "{} match{} after Unicode's normal form C (NFC), not byte for byte, such as {}",
+      counted(count_, one, several), count_ == 1 ? "es" : "", excerpt(first_));
 }
 
 std::vector<std::string> similar_classes(std::span<const std::string> classes) {
@@ -94,7 +95,10 @@ std::vector<std::string> similar_classes(std::span<const std::string> classes) {
                                   difference));
     }
   }
-  if (more > 0) found.push_back(fmt::format("{} more classes differ so little", more));
+  if (more > 0) {
+    found.push_back(counted(static_cast<int64_t>(more), "more class differs so little",
+                            "more classes differ so little"));
+  }
   return found;
 }
 

@@ -25,9 +25,9 @@ class NormalisedNames {
  public:
   /// Counts `name` if it is spelt otherwise than `known`.
   void add(std::string_view name, std::string_view known);
-  /// "2 names of classes match after Unicode's normal form C, such as 'café'"; "" for none. `what`
-  /// is "names of classes".
-  std::string note(std::string_view what) const;
+  /// "2 names of classes match after Unicode's normal form C, such as 'café'"; "" for none. `one`
+  /// and `several` are "name of a class" and "names of classes".
+  std::string note(std::string_view one, std::string_view several) const;
 
  private:
   int64_t count_ = 0;

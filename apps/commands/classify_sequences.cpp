@@ -7,6 +7,7 @@
 #include "apps/terminal/command.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/counted.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/sequences/label_reading.h"
@@ -55,8 +56,10 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
     if (verbosity >= 0) tell(printable(note) + "\n");
   }
   if (!series.bad.empty() && verbosity >= 0) {
-    tell(fmt::format("{}: {} of {} rows cannot be used, the first: {}\n", printable(path),
-                     series.bad.size(), series.rows(), printable(series.bad.front().reason)));
+    const BadRow& first = *std::ranges::min_element(series.bad, {}, &BadRow::line);
+    tell(fmt::format("{}: {} of {} cannot be used, the first in line {}: {}\n", printable(path),
+                     series.bad.size(), counted(series.rows(), "row"), first.line,
+                     printable(first.reason)));
   }
   const std::vector<double> values = forecast(network, series);
   if (as_json) {

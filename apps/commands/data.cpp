@@ -4,6 +4,7 @@
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/sequence_report.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/counted.h"
 #include "core/io/file_ending.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
@@ -28,7 +29,7 @@ namespace {
 std::function<void(int64_t, int64_t)> scan_progress(const Invocation& invocation) {
   if (invocation.verbosity < 0 || !is_terminal(stderr)) return {};
   return [](int64_t done, int64_t of) {
-    show_bar(done < of ? fmt::format("{} of {} images", done, of) : std::string());
+    show_bar(done < of ? fmt::format("{} of {}", done, counted(of, "image")) : std::string());
   };
 }
 
@@ -169,11 +170,11 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
   for (const auto& [reason, files] : reasons) {
     text += fmt::format("skipped    {}: {}\n", reason, quoted_list(files));
   }
-  return text + fmt::format(
-                    "{} images, {} bad, {} groups of duplicates ({} across train and val, {} "
-                    "across classes)\n",
-                    result.images, result.bad.size(), result.duplicates.size(),
-                    result.duplicates_across_splits, result.duplicates_across_classes);
+  return text + fmt::format("{}, {} bad, {} ({} across train and val, {} across classes)\n",
+                            counted(result.images, "image"), result.bad.size(),
+                            counted(std::ssize(result.duplicates), "group of duplicates",
+                                    "groups of duplicates"),
+                            result.duplicates_across_splits, result.duplicates_across_classes);
 }
 
 void add_check(CLI::App& data, Invocation& invocation) {
@@ -248,9 +249,9 @@ std::string stats_text(const FolderStatistics& s) {
     text += fmt::format("{:<24} {:>8}  {:>10}\n", printable(c.name), c.files, human_bytes(c.bytes));
   }
   text += fmt::format(
-      "\n{} images, {} unreadable\nheight {} to {}, mean {:.0f}\nwidth  {} to {}, mean {:.0f}\n",
-      s.images, s.unreadable.size(), s.min_height, s.max_height, s.mean_height, s.min_width,
-      s.max_width, s.mean_width);
+      "\n{}, {} unreadable\nheight {} to {}, mean {:.0f}\nwidth  {} to {}, mean {:.0f}\n",
+      counted(s.images, "image"), s.unreadable.size(), s.min_height, s.max_height, s.mean_height,
+      s.min_width, s.max_width, s.mean_width);
   text += "\nshort side, pixels\n";
   for (const SizeBin& bin : s.short_sides) {
     text += fmt::format("{:>6} to {:<6} {:>8}\n", bin.from, bin.to - 1, bin.count);

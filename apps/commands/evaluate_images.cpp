@@ -40,9 +40,11 @@ std::optional<int64_t> warn_of_trained(const ImageFolder& images, const std::opt
   }
   if (trained > 0 && verbosity >= 0) {
     tell(fmt::format(
-        "whisker: warning: {} of these {} images trained the weights ({}): the metrics do not "
+        "whisker: warning: {} trained the weights ({}): the metrics do not "
         "apply to other images. Use --split val for the run's validation split.\n",
-        trained, images.size(), printable(run->split().string())));
+        images.size() == 1 ? std::string("this image")
+                           : fmt::format("{} of these {} images", trained, images.size()),
+        printable(run->split().string())));
   }
   return trained;
 }

@@ -4,6 +4,7 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/counted.h"
 #include "core/io/file_ending.h"
 #include "core/io/outputs.h"
 #include "core/io/safetensors_stream.h"
@@ -120,9 +121,9 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   const std::vector<SafetensorsTensor> tensors =
       result_tensors(file, arguments.names, arch == metadata.end() ? std::string() : arch->second);
   if (const size_t beside = file.tensors().size() - tensors.size(); beside > 0) {
-    tell_notes({fmt::format("{}: {} tensors beside the network are left out; --names file keeps "
-                            "them",
-                            printable(file.name()), beside)},
+    tell_notes({fmt::format("{}: {} left out; --names file keeps all", printable(file.name()),
+                            counted(static_cast<int64_t>(beside), "tensor beside the network is",
+                                    "tensors beside the network are"))},
                invocation);
   }
   std::vector<SafetensorsEntry> entries;
@@ -146,8 +147,8 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
       arguments.out, metadata, std::move(entries));
   outputs.commit(*out, "-o", import_format);
   if (invocation.verbosity >= 0) {
-    tell(fmt::format("{}: {} tensors, {}\n", printable(arguments.out), tensors.size(),
-                     human_bytes(bytes)));
+    tell(fmt::format("{}: {}, {}\n", printable(arguments.out),
+                     counted(std::ssize(tensors), "tensor"), human_bytes(bytes)));
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 #include "apps/terminal/inputs.h"
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
+#include "core/io/counted.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
@@ -245,6 +246,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
                        const std::string& weights) {
   const std::vector<std::string>& classes = network.classes();
   const std::string name_of_all = network.signature().examples();  // "images"
+  const std::string_view example = std::string_view(name_of_all).substr(0, name_of_all.size() - 1);
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
   std::ranges::stable_sort(examples, [](const auto& a, const auto& b) { return a.loss > b.loss; });
   const Pairs pairs = confused_pairs(examples);
@@ -253,17 +255,18 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
   Page page(network, common_folder_size(examples));
   std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head);
   text += fmt::format(
-      "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} {} are "
+      "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} {} "
       "classified wrong.{}</p>\n</header>\n<main>\n",
-      html(short_name(weights)), wrong, examples.size(), name_of_all,
+      html(short_name(weights)), wrong, counted(std::ssize(examples), example),
+      wrong == 1 ? "is" : "are",
       images ? " Beside each image, as the network sees it, is where it sees the predicted class: "
                "the brighter, the more."
              : "");
   count = std::min(count, examples.size());
   text += fmt::format(
-      "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} {} of the largest "
+      "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} of the largest "
       "loss</h2>\n<ul>\n",
-      count, name_of_all);
+      counted(static_cast<int64_t>(count), example));
   for (size_t i = 0; i < count; ++i) text += page.card(examples[i]);
   text += "</ul>\n</section>\n";
   if (!pairs.empty()) {

@@ -3,6 +3,7 @@
 #include "core/backend/backend.h"
 #include "core/communicator/rank_environment.h"
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/hash.h"
 #include "core/io/text_table.h"
 #include "core/nvidia/cuda_library.h"
@@ -151,7 +152,8 @@ RankCheck check_ranks(Communicator& ranks, Device device) {
 }
 
 std::string to_text(const RankCheck& check) {
-  std::string text = fmt::format("{} ranks, {}\n", check.ranks.size(), check.library);
+  std::string text =
+      fmt::format("{}, {}\n", counted(std::ssize(check.ranks), "rank"), check.library);
   TextTable places({"rank", "host", "device", "GPU"});
   for (size_t i = 0; i < check.ranks.size(); ++i) {
     const CheckedRank& rank = check.ranks[i];

@@ -1,5 +1,6 @@
 #include "apps/ranks/same_inputs.h"
 
+#include "core/io/counted.h"
 #include "core/version.h"
 #include "train/ranks/same_run.h"
 
@@ -30,7 +31,7 @@ std::optional<uint64_t> size_of_file(const fs::path& file) {
 }
 
 std::string text_of(const std::optional<uint64_t>& size) {
-  return size ? fmt::format("{} bytes", *size) : "missing";
+  return size ? counted(static_cast<int64_t>(*size), "byte") : "missing";
 }
 
 std::string without_prefix(const std::string& path, std::span<const std::string> prefixes) {

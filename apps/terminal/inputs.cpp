@@ -2,6 +2,7 @@
 
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/work_progress.h"
 #include "data/codec/decode.h"
@@ -25,6 +26,11 @@
 #include <unistd.h>
 
 namespace whisker {
+namespace {
+
+constexpr std::string_view utf8_mark = "\xef\xbb\xbf";
+
+}  // namespace
 
 std::optional<std::string> LineReader::next() {
   size_t end = line_end();
@@ -33,21 +39,46 @@ std::optional<std::string> LineReader::next() {
   const size_t stop = std::min(end, buffer_.size());
   std::string line = buffer_.substr(begin_, stop - begin_);
   begin_ = std::min(stop + 1, buffer_.size());
-  if (std::exchange(first_, false) && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
+  const bool first = std::exchange(first_, false);
+  if (first && line.starts_with(utf8_mark)) line.erase(0, utf8_mark.size());
   if (end_ == '\n' && line.ends_with('\r')) line.pop_back();
-  if (line.find('\0') != std::string::npos) {
-    fail(ErrorKind::usage,
-         "{}: expected a name or a text per line, got a line with NUL. Names that end with NUL, as "
-         "of find -print0, need --null.",
-         name_);
-  }
+  const bool utf16 = first && (line.starts_with("\xff\xfe") || line.starts_with("\xfe\xff"));
+  if (utf16 || line.find('\0') != std::string::npos) refuse_bytes(line, utf16);
   return line;
+}
+
+// A line with NUL, or one that begins with UTF-16's byte order mark.
+void LineReader::refuse_bytes(std::string_view line, bool utf16) const {
+  const auto nul_at = [&](size_t parity) {  // there alone, and everywhere
+    for (size_t i = 0; i < line.size(); ++i) {
+      if ((line[i] == '\0') != (i % 2 == parity)) return false;
+    }
+    return line.size() >= 8;  // names of a letter, and NUL, are fewer
+  };
+  if (utf16 || nul_at(0) || nul_at(1)) {
+    fail(ErrorKind::data, "{}: expected UTF-8, got UTF-16. Convert it: iconv -f UTF-16{} -t UTF-8.",
+         name_,
+         utf16       ? ""
+         : nul_at(0) ? "BE"
+                     : "LE");
+  }
+  const bool text = std::ranges::none_of(
+      line, [](char c) { return c != '\0' && c != '\t' && static_cast<unsigned char>(c) < 0x20; });
+  fail(ErrorKind::usage, "{}: expected a name or a text per line, got {}", name_,
+       text ? "a line with NUL. Names that end with NUL, as of find -print0, need --null."
+            : "bytes that are no text.");
 }
 
 bool LineReader::begins_as_image() {
   using namespace std::string_view_literals;
   constexpr size_t enough = 32;  // also for the formats that are not supported
-  const auto begin = [&] { return std::string_view(buffer_).substr(begin_, enough); };
+  bool marked = false;
+  const auto begin = [&] {
+    std::string_view found = std::string_view(buffer_).substr(begin_);
+    marked = found.starts_with(utf8_mark);
+    if (marked) found.remove_prefix(utf8_mark.size());
+    return found.substr(0, enough);
+  };
   const auto is_image = [&] {
     const std::string_view found = begin();
     const bool bmp = found.starts_with("BM") && found.substr(2).size() >= 16 &&
@@ -60,6 +91,12 @@ bool LineReader::begins_as_image() {
   // Its answer does not wait for more. PNG's signature has a line break in it.
   const auto is_name = [&] { return line_end() != std::string::npos && begin()[0] != '\x89'; };
   while (!is_image() && begin().size() < enough && !is_name() && fill(true)) {
+  }
+  if (is_image() && marked) {
+    fail(ErrorKind::data,
+         "{}: expected an image or a list of names, got an image behind UTF-8's byte order mark. "
+         "Remove its first 3 bytes: tail -c +4.",
+         name_);
   }
   if (is_image()) return true;
   const auto is_control = [](char c) {
@@ -197,12 +234,13 @@ std::string InputNames::copied_image() {
 }
 
 std::string InputNames::note() const {
-  const std::string note = normalised_.note("paths");
+  const std::string note = normalised_.note("path", "paths");
   if (unused_ == 0) return note;
   return fmt::format(
-      "{}{}standard input: {} bytes behind the image's end are not used; for several images give "
-      "their names, one per line",
-      note, note.empty() ? "" : "\n", unused_);
+      "{}{}standard input: {} not used; for several images give their names, one per line", note,
+      note.empty() ? "" : "\n",
+      counted(static_cast<int64_t>(unused_), "byte behind the image's end is",
+              "bytes behind the image's end are"));
 }
 
 std::vector<std::string> InputNames::expanded(const std::string& name) {

@@ -10,6 +10,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -35,6 +36,7 @@ class LineReader {
   std::string rest();
 
  private:
+  [[noreturn]] void refuse_bytes(std::string_view line, bool utf16) const;
   bool fill(bool wait);
   bool begins_as_pnm_line() const;
   size_t line_end() const { return buffer_.find(end_, begin_); }

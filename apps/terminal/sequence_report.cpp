@@ -2,6 +2,7 @@
 #include "apps/terminal/sequence_report.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/hash.h"
 #include "core/io/text.h"
 #include "train/data/run_data.h"
@@ -104,9 +105,11 @@ std::string to_text(const SequenceReport& report, bool check) {
     for (const std::string& line : *lines) text += printable(line) + "\n";
   }
   if (check) {
-    return text +
-           fmt::format("{}; {} rows skipped; {} validation examples are also training examples\n",
-                       report.described, report.bad.size(), report.also_in_train);
+    return text + fmt::format(
+                      "{}; {} skipped; {}\n", report.described,
+                      counted(std::ssize(report.bad), "row"),
+                      counted(report.also_in_train, "validation example is also a training example",
+                              "validation examples are also training examples"));
   }
   for (const auto& [name, count] : report.per_class) {
     text += fmt::format("{:<24} {:>8}\n", printable(name), count);

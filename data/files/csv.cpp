@@ -2,6 +2,7 @@
 #include "data/files/csv.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "core/work_progress.h"
@@ -29,8 +30,8 @@ class CsvReader {
       if (!rows.empty() && row.fields.size() != rows.front().fields.size()) {
         refuse(row.line, row.stray_cr
                              ? std::string(stray_cr_reason)
-                             : fmt::format("expected {} fields as in the first row, got {}",
-                                           rows.front().fields.size(), row.fields.size()));
+                             : field_count_reason(rows.front().fields.size(), row.fields.size(),
+                                                  quoting_rule(separator_)));
         continue;
       }
       rows.push_back(std::move(row));
@@ -134,6 +135,18 @@ std::string csv_field(std::string_view field) {
 std::string csv_text(std::string_view field) {
   if (field.starts_with('\'') && is_formula(field)) field.remove_prefix(1);
   return std::string(field);
+}
+
+std::string field_count_reason(size_t expected, size_t got, std::string_view ends) {
+  return fmt::format("expected {} as in the first row, got {}{}{}",
+                     counted(static_cast<int64_t>(expected), "field"), got,
+                     got > expected ? ": " : "", got > expected ? ends : "");
+}
+
+std::string quoting_rule(char separator) {
+  return fmt::format("a field with a {} in it must be in quotes", separator == ','   ? "comma"
+                                                                  : separator == ';' ? "semicolon"
+                                                                                     : "tab");
 }
 
 char csv_separator(std::string_view text) {

@@ -28,6 +28,12 @@ std::string csv_field(std::string_view field);
 /// The text that csv_field() was given, of a field as parse_csv() returns it.
 std::string csv_text(std::string_view field);
 
+/// Why a row is not used that has `got` fields, where the first has `expected`; `ends`, for more,
+/// says how fields end in this file.
+std::string field_count_reason(size_t expected, size_t got, std::string_view ends);
+/// How the fields of a CSV file hold their separator.
+std::string quoting_rule(char separator);
+
 /// The separator of a CSV file: a comma; where the first line has none, the semicolon or tab in it.
 char csv_separator(std::string_view text);
 

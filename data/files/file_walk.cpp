@@ -2,6 +2,7 @@
 #include "data/files/file_walk.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/run_files.h"
 #include "core/io/text.h"
 #include "core/work_progress.h"
@@ -203,7 +204,8 @@ std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFil
   for (const SkippedFile& file : skipped) {
     ++counts[file.format.empty() ? file.reason : file.format + " (not supported)"];
   }
-  std::string text = fmt::format("{} of {} files used", used, used + std::ssize(skipped));
+  std::string text =
+      fmt::format("{} of {} used", used, counted(used + std::ssize(skipped), "file"));
   if (links > 0) text += fmt::format(" ({} {})", links, links == 1 ? "is a link" : "are links");
   std::vector<std::pair<std::string, int64_t>> reasons(counts.begin(), counts.end());
   std::ranges::stable_sort(reasons, std::greater(), [](const auto& one) { return one.second; });

@@ -2,6 +2,7 @@
 #include "data/images/image_folder.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/hash.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
@@ -77,16 +78,17 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
   if (named.files.empty() && loose > 0) {
     fail(
         ErrorKind::data,
-        "{}: expected one folder per class in {}, got {} images outside. If their names hold the "
+        "{}: expected one folder per class in {}, got {} outside. If their names hold the "
         "class, as in cat.0.jpg, set data.label_pattern (or --label-pattern) to '{{label}}.*.jpg'.",
-        options.name, shown, loose);
+        options.name, shown, counted(loose, "image"));
   }
   if (named.files.empty()) {
     const std::string unsupported = unsupported_formats(named.skipped);
     fail(ErrorKind::data,
-         "{}: expected images in class folders, as in {}/cat/1.jpg; found {} folders and {} other "
-         "files{}, but no JPEG, PNG, BMP, WebP, PBM, PGM or PPM.",
-         options.name, shown, walk.folders.size(), named.skipped.size(),
+         "{}: expected images in class folders, as in {}/cat/1.jpg; found {} and {}{}, "
+         "but no JPEG, PNG, BMP, WebP, PBM, PGM or PPM.",
+         options.name, shown, counted(std::ssize(walk.folders), "folder"),
+         counted(std::ssize(named.skipped), "other file"),
          unsupported.empty() ? std::string() : fmt::format(" ({})", unsupported));
   }
   for (const SkippedFile& file : named.skipped) {  // a folder of heat maps is no class
@@ -207,7 +209,7 @@ ImageFolder number_classes(const std::filesystem::path& root, NamedImages named,
   for (size_t i = 0; i < folder.files.size(); ++i) {
     folder.files[i].label = numbers.at(named.labels[i]);
   }
-  if (std::string note = normalised.note("names of classes"); !note.empty()) {
+  if (std::string note = normalised.note("name of a class", "names of classes"); !note.empty()) {
     folder.notes.push_back(std::move(note));
   }
   return folder;

@@ -1,6 +1,7 @@
 #include "data/images/label_csv.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/class_names.h"
 #include "data/codec/unsupported_formats.h"
@@ -41,10 +42,11 @@ class ListedFiles {
 
   void add_notes(const std::string& name, std::vector<std::string>& notes) const {
     if (backslashes_ > 0) {
-      notes.push_back(
-          fmt::format("{}: {} paths are found with / for their backslashes", name, backslashes_));
+      notes.push_back(fmt::format("{}: {}", name,
+                                  counted(backslashes_, "path is found with / for its backslashes",
+                                          "paths are found with / for their backslashes")));
     }
-    const std::string note = normalised_.note("paths");
+    const std::string note = normalised_.note("path", "paths");
     if (!note.empty()) notes.push_back(fmt::format("{}: {}", name, note));
   }
 

@@ -2,6 +2,7 @@
 #include "data/images/labelled_files.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/path_finder.h"
@@ -68,12 +69,13 @@ class Labeller {
   }
 
   ImageFolder finish() {
-    for (std::string note : {other_paths_.note("paths"), normalised_.note("names of classes")}) {
+    for (std::string note : {other_paths_.note("path", "paths"),
+                             normalised_.note("name of a class", "names of classes")}) {
       if (!note.empty()) all_.notes.push_back(std::move(note));
     }
     if (repeated_ > 0) {
-      all_.notes.push_back(
-          fmt::format("{} images are given more than once; each counts once", repeated_));
+      all_.notes.push_back(fmt::format("{} given more than once; each counts once",
+                                       counted(repeated_, "image is", "images are")));
     }
     if (unlabelled_.empty()) return std::move(all_);
     fail(ErrorKind::data,

@@ -1,6 +1,7 @@
 #include "data/images/png_bits.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/file.h"
 #include "data/codec/decode.h"
 #include "data/parallel.h"
@@ -13,17 +14,17 @@ namespace whisker {
 std::string PngBits::note() const {
   if (bits == 16) return {};
   return fmt::format(
-      "data.png_bits is {}: the largest sample in {} of {} PNG files of 16 bits is {} "
+      "data.png_bits is {}: the largest sample in {} of {} of 16 bits is {} "
       "(data.png_bits=16 reads them as they are, dark)",
-      bits, read, files, largest);
+      bits, read, counted(files, "PNG file"), largest);
 }
 
 std::string dark_pngs_note(int64_t count) {
   if (count == 0) return {};
   return fmt::format(
-      "{} PNG file{} of 16 bits hold{} samples below 4096 and look{} nearly black: --input "
-      "png_bits=12 reads 12 bits",
-      count, count == 1 ? "" : "s", count == 1 ? "s" : "", count == 1 ? "s" : "");
+      "{} samples below 4096 and look{} nearly black: --input png_bits=12 reads 12 bits",
+      counted(count, "PNG file of 16 bits holds", "PNG files of 16 bits hold"),
+      count == 1 ? "s" : "");
 }
 
 PngBits find_png_bits(const ImageFolder& folder, int workers, int64_t most) {

@@ -1,5 +1,6 @@
 // Folders of training and validation images against each other: the same classes, and parts of one.
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/images/file_stamps.h"
 #include "data/images/image_folder.h"
@@ -30,7 +31,7 @@ void adopt_class_names(const ImageFolder& train, ImageFolder& val) {
     normalised.add(name, known);
     name = known;
   }
-  const std::string note = normalised.note("names of classes");
+  const std::string note = normalised.note("name of a class", "names of classes");
   if (note.empty()) return;
   val.notes.push_back(note);
   std::vector<std::string> sorted = names;
@@ -54,8 +55,8 @@ void check_same_classes(const ImageFolder& train, const ImageFolder& val) {
 
 std::string SplitFolder::note() const {
   if (copies == 0) return {};
-  return fmt::format("{} image{} identical to another; identical images stay in the same split",
-                     copies, copies == 1 ? "" : "s");
+  return fmt::format("{} identical to another; identical images stay in the same split",
+                     counted(copies, "image"));
 }
 
 SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_t seed) {

@@ -3,6 +3,7 @@
 #include "data/loader/loader.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/work_progress.h"
 #include "data/parallel.h"
 #include "data/transforms/mix.h"
@@ -68,10 +69,10 @@ void BadSamples::count(const std::map<int64_t, std::vector<BadSample>>& by_row) 
     first += "\n  " + counted_[i].reason;
   }
   fail(ErrorKind::data,
-       "data: {} of {} images could not be read so far, more than the {} that data.max_bad {} "
+       "data: {} of {} could not be read so far, more than the {} that data.max_bad {} "
        "allows. Find them with `whisker data check`, then remove or replace them, or raise "
        "data.max_bad. The first:{}",
-       counted_.size(), size_, most_, max_bad_, MessageLines{first});
+       counted_.size(), whisker::counted(size_, "image"), most_, max_bad_, MessageLines{first});
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> sampler,

@@ -2,9 +2,11 @@
 #include "data/sequences/label_reading.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "data/files/file_walk.h"
+#include "data/sequences/numbered_header.h"
 #include "data/sequences/table_header.h"
 
 #include <algorithm>
@@ -25,6 +27,25 @@ struct Evidence {
   std::set<std::string> classes, others;  // what stands in the column; sorted rows repeat it
   bool odd_labelled = false, odd_unlabelled = false;  // has a length that training had not
   bool all_longest = true;                            // as unlabelled rows
+
+  std::string text() const {
+    if (both == 1) {
+      return fmt::format("the one row that could be either holds {} class in it",
+                         in_classes == 1 ? "a" : "no");
+    }
+    if (both > 1) {
+      return fmt::format("{} of the {} rows that could be either hold a class in it", in_classes,
+                         both);
+    }
+    const int64_t rows = only_labelled + only_unlabelled;
+    if (rows == 0) return "no row can be read in either way";
+    if (only_labelled > 0 && only_unlabelled > 0) {
+      return fmt::format("{} can be read with one only, {} without one only",
+                         counted(only_labelled, "row"), only_unlabelled);
+    }
+    return fmt::format("{} can be read with{} one", none_of(rows, "row"),
+                       only_labelled > 0 ? "out" : "");
+  }
 };
 
 class Judge {
@@ -142,11 +163,10 @@ std::string find_label_column(RowFile& file, const RowsInput& input,
         file.name, column));
   }
   Judge judge(input, classes, position);
-  for (const CsvRow& row : file.rows) judge.add(row);
-  const Evidence& found = judge.found();
+  const bool headed = find_numbered_header(file, position, classes) == NumberedHeader::yes;
+  for (size_t i = headed ? 1 : 0; i < file.rows.size(); ++i) judge.add(file.rows[i]);
   const double score = judge.score();
-  const std::string holds = fmt::format("{} of the {} rows that could be either hold a class in it",
-                                        found.in_classes, found.both);
+  const std::string holds = judge.found().text();
   if (std::abs(score) < std::log(decisive)) {
     fail(ErrorKind::data,
          "{}: column {} may be the label or a value: {}. Add --label-column {} or --label-column "

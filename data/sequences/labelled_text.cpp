@@ -2,8 +2,10 @@
 #include "data/sequences/labelled_text.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
+#include "core/io/unicode.h"
 #include "core/io/utf8.h"
 #include "core/work_progress.h"
 #include "data/class_names.h"
@@ -46,6 +48,31 @@ bool is_text(const WalkedFile& file) {
   });
 }
 
+// What stands behind the texts in columns that are not read and that no header names: the rest of
+// texts, it may be.
+std::string cut_text_note(const RowFile& file, const TextColumns& columns) {
+  const auto is_named = [&](size_t column) {
+    const std::string name = file.names.empty() ? "" : to_small_letters(file.names[column]);
+    return !name.empty() && !name.starts_with("unnamed: ");  // as pandas writes
+  };
+  int64_t rows = 0;
+  std::string first;
+  for (const CsvRow& row : file.rows) {
+    for (size_t i = columns.text + 1; i < row.fields.size(); ++i) {
+      if (row.fields[i].empty() || i == columns.label || is_named(i)) continue;
+      if (rows++ == 0) {
+        first = fmt::format("{} in column {} of line {}", excerpt(row.fields[i]), i + 1, row.line);
+      }
+      break;
+    }
+  }
+  if (rows == 0) return "";
+  return fmt::format(
+      "{}: columns without a name that are not read hold something in {} of {}, such as {}; where "
+      "it is the rest of a text: {}",
+      file.name, rows, counted(std::ssize(file.rows), "row"), first, file.field_ends);
+}
+
 class Reader {
  public:
   void add_rows(const fs::path& path, const LabelledTextOptions& options) {
@@ -55,6 +82,16 @@ class Reader {
                               .label_named = !is_column_number(options.label_column),
                               .text_named = !is_column_number(options.text_column)};
     drop_text_header(file, options.header, columns, options.classes);
+    if (columns.label == columns.text && options.rules > 1) {
+      fail(ErrorKind::usage,
+           "{}: column {} is read as the label and as the text: name another one by "
+           "data.label_column or data.text.text_column (of evaluate: --label-column, "
+           "--text-column).",
+           file.name, columns.label + 1);
+    }
+    if (std::string note = cut_text_note(file, columns); !note.empty()) {
+      file.notes.push_back(std::move(note));
+    }
     notes_ = std::move(file.notes);
     for (CsvRow& row : file.rows) {
       add({std::move(row.fields[columns.label]), std::move(row.fields[columns.text]),
@@ -161,7 +198,7 @@ class Reader {
         all.examples.push_back({std::move(one.text), *known->second, std::move(one.place)});
       }
     }
-    if (std::string note = normalised.note("labels"); !note.empty()) {
+    if (std::string note = normalised.note("label", "labels"); !note.empty()) {
       all.notes.push_back(std::move(note));
     }
     if (options.classes.empty()) {
@@ -252,10 +289,14 @@ LabelledText read_labelled_text(const fs::path& path, const LabelledTextOptions&
          options.name, excerpt(path.string()), first);
   }
   if (options.classes.empty() && all.classes.size() < 2) {
-    fail(
-        ErrorKind::data,
-        "{}: expected texts of at least two classes in {}, got only '{}'. Check data.label_column.",
-        options.name, excerpt(path.string()), all.classes.front());
+    const std::string bad = all.bad.empty() ? ""
+                                            : fmt::format(" ({} could not be used, such as {}: {})",
+                                                          counted(std::ssize(all.bad), "text"),
+                                                          all.bad[0].place, all.bad[0].reason);
+    fail(ErrorKind::data,
+         "{}: expected texts of at least two classes in {}, got only '{}'{}. Check "
+         "data.label_column.",
+         options.name, excerpt(path.string()), all.classes.front(), bad);
   }
   return all;
 }

@@ -83,13 +83,16 @@ ListedExamples listed_examples(const fs::path& csv, const HeldExamples& held,
          table.name, held.places.size(), excerpt(held.places.front()));
   }
   if (labels.size() < held.places.size()) {
-    listed.notes.push_back(fmt::format("{}: {} of the {} examples are not listed", table.name,
-                                       held.places.size() - labels.size(), held.places.size()));
+    const size_t unlisted = held.places.size() - labels.size();
+    listed.notes.push_back(fmt::format("{}: {} of the {} examples {} not listed", table.name,
+                                       unlisted, held.places.size(), unlisted == 1 ? "is" : "are"));
   }
   if (relabelled > 0) {
     listed.notes.push_back(
-        fmt::format("{}: {} of its {} labels differ from those in the data, and count instead",
-                    table.name, relabelled, labels.size()));
+        fmt::format("{}: {} of its {} labels {} in the data, and count{} instead", table.name,
+                    relabelled, labels.size(),
+                    relabelled == 1 ? "differs from that" : "differ from those",
+                    relabelled == 1 ? "s" : ""));
   }
   return listed;
 }

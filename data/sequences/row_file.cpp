@@ -1,6 +1,7 @@
 #include "data/sequences/row_file.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/work_progress.h"
 #include "data/files/file_walk.h"
@@ -50,10 +51,9 @@ void read_plain_rows(std::string_view text, char separator, RowFile& file) {
                .stray_cr = line.find('\r') != std::string_view::npos};
     if (line.empty() || row.fields.empty()) continue;
     if (!file.rows.empty() && row.fields.size() != file.rows.front().fields.size()) {
-      file.refuse(row, row.stray_cr
-                           ? std::string(stray_cr_reason)
-                           : fmt::format("expected {} fields as in the first row, got {}",
-                                         file.rows.front().fields.size(), row.fields.size()));
+      file.refuse(row, row.stray_cr ? std::string(stray_cr_reason)
+                                    : field_count_reason(file.rows.front().fields.size(),
+                                                         row.fields.size(), file.field_ends));
     } else {
       file.rows.push_back(std::move(row));
     }
@@ -93,8 +93,12 @@ RowFile read_rows(const std::filesystem::path& path, int rules) {
     const auto refuse = [&](int line, std::string reason) {
       file.refuse({.line = line, .fields = {}}, std::move(reason));
     };
+    file.field_ends = quoting_rule(found);
     file.rows = parse_csv(text, file.name, refuse, found);
   } else {
+    file.field_ends = separator == ' '
+                          ? "fields end at spaces, as the first line has no tab and no comma"
+                          : "fields end at tabs, and quotes do not change that";
     read_plain_rows(text, separator, file);
   }
   if (file.rows.empty()) fail(ErrorKind::data, "{}: expected rows, got an empty file", file.name);
@@ -149,9 +153,9 @@ void check_bad_rows(const std::vector<BadRow>& bad, int64_t total, double max_ba
     first += fmt::format("\n  {}: {}", bad[i].place, bad[i].reason);
   }
   fail(ErrorKind::data,
-       "data: {} of {} rows could not be used, more than the {} that data.max_bad {} allows. "
+       "data: {} of {} could not be used, more than the {} that data.max_bad {} allows. "
        "Correct or remove them, or raise data.max_bad. The first:{}",
-       bad.size(), total, allowed, max_bad, MessageLines{first});
+       bad.size(), counted(total, "row"), allowed, max_bad, MessageLines{first});
 }
 
 }  // namespace whisker

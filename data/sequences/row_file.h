@@ -33,6 +33,7 @@ struct RowFile {
   std::vector<std::string> notes = {};  ///< what was assumed
   std::vector<std::string> names = {};  ///< of the columns, where the first row held them
   int rules = newest_data_rules;        ///< see Note [Data rules]
+  std::string field_ends = {};          ///< how fields end, for messages
 
   /// Removes the first row, which is a header.
   void drop_header() {

@@ -1,6 +1,7 @@
 #include "data/sequences/rows_input.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/json.h"
 #include "core/io/unicode.h"
 #include "core/work_progress.h"
@@ -82,8 +83,8 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
     }
     if (fault.empty() && values.empty()) fault = "the row holds no values";
     if (fault.empty() && std::ssize(values) % options.features != 0) {
-      fault = fmt::format("expected {} values per step, got {} in total", options.features,
-                          values.size());
+      fault = fmt::format("expected {} per step, got {} in total",
+                          counted(options.features, "value"), values.size());
     }
     if (fault.empty() && labelled && row.fields[label].empty()) fault = "the label is empty";
     if (!fault.empty()) {
@@ -98,9 +99,10 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   if (all.values.empty()) fail(ErrorKind::data, "{}: no row could be used", file.name);
   if (padded > 0) {
     all.notes.push_back(fmt::format(
-        "{}: empty fields or NaN at the end of {} of {} rows are padding: these rows are shorter "
-        "(elsewhere they make a row unusable)",
-        file.name, padded, file.count));
+        "{}: empty fields or NaN at the end of {} of {} are padding: {} shorter (elsewhere they "
+        "make a row unusable)",
+        file.name, padded, counted(file.count, "row"),
+        padded == 1 ? "this row is" : "these rows are"));
   }
   all.bad = std::move(file.bad);
   return all;

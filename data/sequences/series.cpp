@@ -2,6 +2,7 @@
 #include "data/sequences/series.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/work_progress.h"
 #include "data/sequences/table_header.h"
 #include "data/sequences/time_order.h"
@@ -75,11 +76,14 @@ class Windows {
     }
     if (found.empty()) {
       fail(ErrorKind::data,
-           "{}: no window of {} rows{} with {} to forecast fits into rows {} to {}. Use a shorter "
-           "data.window, another data.val_split, or more rows.",
-           series_.name, input_.window,
+           "{}: no window of {}{} with {} to forecast fits into rows {} to {}{}. Use a shorter "
+           "data.series.window, another data.val_split, or more rows.",
+           series_.name, counted(input_.window, "row"),
            input_.difference > 0 ? fmt::format(" and {} before", input_.difference) : "",
-           input_.horizon, range.begin + 1, range.end);
+           input_.horizon, range.begin + 1, range.end,
+           series_.bad.empty() ? ""
+                               : fmt::format("; of the file, {} cannot be used",
+                                             counted(std::ssize(series_.bad), "row")));
     }
     return found;
   }
@@ -120,6 +124,28 @@ void add_window(const Windows& windows, const SeriesInput& input, int64_t last, 
   }
 }
 
+[[noreturn]] void refuse_last_rows(const Series& series, const SeriesInput& input) {
+  const int64_t first = series.rows() - input.rows_needed();
+  if (first < 0) {
+    fail(ErrorKind::data, "{}: expected at least {} to forecast from, got {}", series.name,
+         counted(input.rows_needed(), "row"), series.rows());
+  }
+  std::vector<BadRow> bad = series.bad;  // each is a row without values
+  std::ranges::stable_sort(bad, {}, &BadRow::line);
+  for (int64_t row = 0, next = 0; row < series.rows() && next < std::ssize(bad); ++row) {
+    if (!std::isnan(series.at(row, 0))) continue;
+    const BadRow& found = bad[static_cast<size_t>(next++)];
+    if (row < first) continue;
+    fail(
+        ErrorKind::data,
+        "{}: {}; a forecast reads the last {}, and needs all of them. Correct this row, or let the "
+        "file end before it.",
+        found.place, found.reason, counted(input.rows_needed(), "row"));
+  }
+  fail(ErrorKind::data, "{}: the last {} hold values too large to forecast from", series.name,
+       counted(input.rows_needed(), "row"));
+}
+
 SequenceSet empty_set(const SeriesInput& input) {
   SequenceSet set;
   set.features = std::ssize(input.columns);
@@ -144,6 +170,7 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
       input.columns, [](const std::string& column) { return is_column_number(column); });
   drop_series_header(file, input.header, named, columns);
   Series series{.name = file.name, .values = {}, .columns = std::ssize(columns), .bad = {}};
+  series.positions = columns;
   if (!named) series.names = names_of(file, columns, input.names);
   if (std::string note = time_order_note(file, columns); !note.empty()) {
     file.notes.push_back(std::move(note));
@@ -218,10 +245,7 @@ SequenceSet cut_windows(const Series& series, const WindowRange& range, const Se
 SequenceSet last_window(const Series& series, const SeriesInput& input) {
   const Windows windows(series, input);
   const int64_t last = series.rows() - 1;
-  if (last < 0 || !windows.has_inputs(last)) {
-    fail(ErrorKind::data, "{}: expected {} usable rows at the end to forecast from, got {}",
-         series.name, input.rows_needed(), series.rows());
-  }
+  if (last < 0 || !windows.has_inputs(last)) refuse_last_rows(series, input);
   SequenceSet set = empty_set(input);
   ForecastBases bases{.input = input};
   add_window(windows, input, last, set, bases);

@@ -18,7 +18,8 @@ struct Series {
   std::vector<BadRow> bad;
   std::vector<std::string> notes = {};  ///< what was assumed, and rows against the order of time
   std::vector<std::string> names =
-      {};  ///< of columns given by number, where the first row has them
+      {};                              ///< of columns given by number, where the first row has them
+  std::vector<size_t> positions = {};  ///< in a row, from 0, of the columns
 
   int64_t rows() const { return columns > 0 ? std::ssize(values) / columns : 0; }
   double at(int64_t row, size_t column) const {

@@ -4,6 +4,7 @@
 #include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "data/files/file_walk.h"
+#include "data/sequences/numbered_header.h"
 #include "data/sequences/scaling.h"
 
 #include <algorithm>
@@ -42,11 +43,11 @@ bool is_column_word(std::string_view cell) {
          to_small_letters(trimmed(cell)) == "id";
 }
 
-void drop_noted(RowFile& file) {
+void drop_noted(RowFile& file, std::string_view besides = "") {
   file.notes.push_back(fmt::format(
-      "{}: the first row ({}) is read as the names of the columns (data.header=false, or --header "
-      "false of evaluate: as an example)",
-      file.name, quoted_list(file.rows.front().fields)));
+      "{}: the first row ({}) is read as the names of the columns{} (data.header=false, or "
+      "--header false of evaluate: as an example)",
+      file.name, quoted_list(file.rows.front().fields), besides));
   file.drop_header();
 }
 
@@ -54,21 +55,24 @@ bool is_number(const std::string& cell) {
   return number_of(cell).has_value();
 }
 
-// Whether a cell may name a column: no number, also none that is too large, and nothing that stands
-// for a missing value.
-bool is_name(std::string_view cell) {
-  constexpr std::array<std::string_view, 8> missing = {"na",   "n/a", "#n/a", "null",
-                                                       "none", "-",   "?",    "."};
-  cell = trimmed(cell);
-  if (cell.starts_with('+')) cell.remove_prefix(1);
-  double ignored = 0;  // from_chars() reads NaN and infinity as well
-  const char* const end = cell.data() + cell.size();
-  return std::from_chars(cell.data(), end, ignored).ptr != end && !is_one_of(missing, cell);
+// Removes a first row whose names are numbers. Throws data where it may be an example as well.
+bool drop_numbered_header(RowFile& file, size_t label, std::span<const std::string> classes = {}) {
+  const NumberedHeader found = find_numbered_header(file, label, classes);
+  if (found == NumberedHeader::unclear) {
+    fail(
+        ErrorKind::data,
+        "{}: the first row ({}) may number the columns, or be an example. Set data.header=true or "
+        "data.header=false (of evaluate: --header; for classify remove the row, or put names above "
+        "it).",
+        file.place(file.rows.front()), quoted_list(file.rows.front().fields));
+  }
+  if (found == NumberedHeader::yes) drop_noted(file, "; a number in a key counts them from 1");
+  return found == NumberedHeader::yes;
 }
 
 // Whether the first of the column's cells is a name and all others are numbers.
-bool only_first_is_name(const RowFile& file, size_t column) {
-  return file.rows.size() > 1 && is_name(file.rows.front().fields[column]) &&
+bool only_first_is_column_name(const RowFile& file, size_t column) {
+  return file.rows.size() > 1 && is_column_name(file.rows.front().fields[column]) &&
          std::all_of(file.rows.begin() + 1, file.rows.end(),
                      [&](const CsvRow& row) { return is_number(row.fields[column]); });
 }
@@ -79,7 +83,7 @@ bool is_rows_header(const RowFile& file, size_t label, std::span<const std::stri
   bool any_value = false, any_name = false;
   for (size_t i = 0; i < first.size(); ++i) {
     any_value = any_value || (i != label && is_number(first[i]));
-    any_name = any_name || (i != label && is_name(first[i]));
+    any_name = any_name || (i != label && is_column_name(first[i]));
   }
   if (file.rules == 1) return !any_value;
   if (label >= first.size()) return any_name && !any_value;
@@ -90,7 +94,7 @@ bool is_rows_header(const RowFile& file, size_t label, std::span<const std::stri
   if (is_class) return false;
   // Names may be numbers ("label,0,1,2").
   return (any_name && !any_value && !is_number(name)) || is_column_word(name) ||
-         only_first_is_name(file, label);
+         only_first_is_column_name(file, label);
 }
 
 // A column, given by its number, that the header calls otherwise, where another has the name.
@@ -125,6 +129,7 @@ void check_text_name(const RowFile& file, size_t label, size_t text) {
 // The part of drop_text_header() for what the cells tell.
 void drop_likely_text_header(RowFile& file, size_t label, size_t text,
                              std::span<const std::string> classes) {
+  if (drop_numbered_header(file, label, classes)) return;
   const CsvRow& first = file.rows.front();
   const std::string& name = first.fields[label];
   if (find_name(classes, name).index) return;
@@ -136,7 +141,7 @@ void drop_likely_text_header(RowFile& file, size_t label, size_t text,
   std::map<std::string_view, int64_t> counts;
   for (const CsvRow& row : file.rows) ++counts[row.fields[label]];
   if (counts[name] > 1) return;
-  if (words || only_first_is_name(file, label)) return drop_noted(file);
+  if (words || only_first_is_column_name(file, label)) return drop_noted(file);
   const bool single = std::ranges::any_of(
       counts, [&](const auto& one) { return one.first != name && one.second == 1; });
   if (single) return;  // other classes have one example as well
@@ -148,6 +153,16 @@ void drop_likely_text_header(RowFile& file, size_t label, size_t text,
 }
 
 }  // namespace
+
+bool is_column_name(std::string_view cell) {
+  constexpr std::array<std::string_view, 8> missing = {"na",   "n/a", "#n/a", "null",
+                                                       "none", "-",   "?",    "."};
+  cell = trimmed(cell);
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double ignored = 0;  // from_chars() reads NaN and infinity as well
+  const char* const end = cell.data() + cell.size();
+  return std::from_chars(cell.data(), end, ignored).ptr != end && !is_one_of(missing, cell);
+}
 
 void check_header_named(Header header, bool named, const std::string& file) {
   if (header != Header::absent || !named) return;
@@ -174,7 +189,8 @@ void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
   check_header_named(header, named, file.name);
   if ((named && file.rules > 1) || header == Header::present) {
     file.drop_header();
-  } else if (header == Header::automatic && is_rows_header(file, label, classes)) {
+  } else if (header == Header::automatic && !drop_numbered_header(file, label, classes) &&
+             is_rows_header(file, label, classes)) {
     drop_noted(file);
   }
   if (!named) check_label_name(file, label);
@@ -184,10 +200,12 @@ void drop_series_header(RowFile& file, Header header, bool named, std::span<cons
   check_header_named(header, named, file.name);
   if ((named && file.rules > 1) || header == Header::present) return file.drop_header();
   if (header == Header::absent) return;
+  if (drop_numbered_header(file, file.rows.front().fields.size())) return;
   const std::vector<std::string>& first = file.rows.front().fields;
   const bool any_value =
       std::ranges::any_of(columns, [&](size_t i) { return is_number(first[i]); });
-  const bool any_name = std::ranges::any_of(columns, [&](size_t i) { return is_name(first[i]); });
+  const bool any_name =
+      std::ranges::any_of(columns, [&](size_t i) { return is_column_name(first[i]); });
   if (!any_value && (any_name || file.rules == 1)) drop_noted(file);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -32,6 +33,10 @@ void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
 
 /// The same for a series, whose first row is a header if `columns` hold names there.
 void drop_series_header(RowFile& file, Header header, bool named, std::span<const size_t> columns);
+
+/// Whether a cell may name a column: no number, also none that is too large, and nothing that
+/// stands for a missing value.
+bool is_column_name(std::string_view cell);
 
 /// The first column, but for `label`, whose name says that it holds labels: label, class, target,
 /// y.

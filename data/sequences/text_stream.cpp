@@ -1,6 +1,7 @@
 #include "data/sequences/text_stream.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/hash.h"
 
 #include <algorithm>
@@ -18,9 +19,8 @@ TextStream::TextStream(std::vector<int64_t> tokens, TextStreamOptions options)
   row_steps_ = (std::ssize(tokens_) - 1) / options_.rows;
   if (row_steps_ < 1) {
     fail(ErrorKind::data,
-         "data: a text of {} tokens is too short for {} rows. Use a longer text or a smaller "
-         "train.batch_size.",
-         tokens_.size(), options_.rows);
+         "data: a text of {} is too short for {}. Use a longer text or a smaller train.batch_size.",
+         counted(std::ssize(tokens_), "token"), counted(options_.rows, "row"));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "data/tools/statistics.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 
 #include <algorithm>
@@ -69,7 +70,7 @@ FolderStatistics folder_statistics(const ImageFolder& folder, const ScanOptions&
   }
   result.images = std::ssize(images);
   if (images.empty()) {
-    fail(ErrorKind::data, "data stats: none of the {} images in {} can be read{}", folder.size(),
+    fail(ErrorKind::data, "data stats: {} in {} can be read{}", none_of(folder.size(), "image"),
          printable(folder.root.string()),
          errors.empty()
              ? std::string()

@@ -138,7 +138,7 @@ class CommandLine(ProgramTest):
         self.assertIn("continues at epoch 2, step 6", done.stderr)
         config = (self.folder / "runs/grown/config.yaml").read_bytes()
         done = self.whisker("train", "--resume", "runs/grown", "train.epochs=1")
-        self.assertIn("nothing to do: 2 of 1 epochs are done", done.stderr)
+        self.assertIn("nothing to do: 2 of 1 epoch are done", done.stderr)
         self.assertEqual((self.folder / "runs/grown/config.yaml").read_bytes(), config)
         done = self.whisker("train", "--repeat", "runs/grown", code=4)
         self.assertIn("runs/grown cannot be repeated: its schedule changed when it was resumed at step 6.", done.stderr)

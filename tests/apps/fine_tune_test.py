@@ -60,7 +60,7 @@ class FineTune(ProgramTest):
         self.whisker("train", "two.yaml", *self.data, "name=from", "train.epochs=1")
         self.whisker("train", "two.yaml", *self.data, "name=last", "init.from=runs/from/best.safetensors",
                      "freeze=[backbone]", "unfreeze_at=1", "unfreeze_last=0.6", "train.epochs=3", "optimizer.lr=0.01")
-        self.assertIn("8 parameter tensors are frozen for the first 1 epochs, 4 of them for good; trained: dense; "
+        self.assertIn("8 parameter tensors are frozen for the first epoch, 4 of them for good; trained: dense; "
                       "from epoch 2 on: conv2d_1 to dense", (self.folder / "runs/last/log.txt").read_text())
         dry = self.whisker("train", "two.yaml", *self.data, "init.from=runs/from/best.safetensors", "freeze=[backbone]",
                            "unfreeze_at=1", "unfreeze_last=0.6", "train.epochs=3", "--dry-run").stdout

@@ -118,6 +118,32 @@ TEST(Lines, OtherFormatsAreCalledByTheirNames) {
   }
 }
 
+TEST(Lines, WithNulAreCalledWhatTheyAre) {
+  const auto refused = [](ErrorKind kind, std::string_view bytes, bool null = false) {
+    return test::message_of(kind, [&] { lines_in(bytes, null); });
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(refused(ErrorKind::usage, "a.jpg\0b.jpg\0"sv), HasSubstr("need --null"));
+  EXPECT_THAT(refused(ErrorKind::usage, "1\0002\0003\0"sv), HasSubstr("need --null"));
+  EXPECT_THAT(refused(ErrorKind::usage, "\x1a\0\0\0\rIHDR\n"sv),
+              HasSubstr("got bytes that are no text"));
+  for (const bool null : {false, true}) {
+    EXPECT_THAT(refused(ErrorKind::data, "\xff\xfe\x61\0\n\0"sv, null),
+                HasSubstr("expected UTF-8, got UTF-16. Convert it: iconv -f UTF-16 -t UTF-8"));
+  }
+  EXPECT_THAT(refused(ErrorKind::data, "a\0.\0j\0p\0g\0\n\0"sv), HasSubstr("iconv -f UTF-16LE"));
+  EXPECT_THAT(refused(ErrorKind::data, "\0a\0.\0j\0p\0g\0\n"sv), HasSubstr("iconv -f UTF-16BE"));
+  for (const auto image :
+       {"\xef\xbb\xbf\x89PNG\r\n\x1a\n\0\0\0\rIHDR"sv, "\xef\xbb\xbf\xff\xd8\xff\xe0"sv}) {
+    EXPECT_THAT(test::message_of(ErrorKind::data, [&] { is_image(image, true); }),
+                HasSubstr("an image behind UTF-8's byte order mark. Remove its first 3 bytes"));
+  }
+  EXPECT_FALSE(
+      is_image("\xef\xbb\xbf"
+               "a.jpg\n"));
+  EXPECT_FALSE(is_image("\xef\xbb\xbf\n"));
+}
+
 TEST(InputNames, ShowEveryNameButTheCopyOfAnImageAsItIs) {
   const InputNames names({"a.jpg"}, {.images = true});
   EXPECT_EQ(names.shown("a.jpg"), "a.jpg");

@@ -84,7 +84,7 @@ class Predictions(ProgramTest):
         self.assertEqual(found["texts"], 10)
         self.assertEqual([bad["error"] for bad in found["unreadable"]], ["there is no example 'data/words.csv:99'"])
         self.assertIn("some.csv: 30 of the 40 examples are not listed", said)
-        self.assertIn("some.csv: 1 of its 10 labels differ from those in the data, and count instead", said)
+        self.assertIn("some.csv: 1 of its 10 labels differs from that in the data, and counts instead", said)
 
     def test_pages_of_texts_and_rows(self):
         for run, data, shown in (("words", "data/words.csv", "&lt;b&gt;&amp;\n=1+1 and so on"),

@@ -353,6 +353,25 @@ class Ranks(ProgramTest):
             self.assertEqual(len(written[0]), 2 if command[0] == "evaluate" else 10)
             self.assertEqual(*written)
 
+    def test_embeddings_where_a_rank_has_no_row(self):
+        self.train_ranks(1, "for_rows", "train.epochs=1")
+        (self.folder / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n no image")
+        rows = self.folder / "rows.csv"
+        for images, code, count in ((["val/c0/500.png"], 0, 3), (["torn.png", "val/c0/500.png"], 3, 2),
+                                    (["val/c0/500.png", "torn.png"], 3, 2)):
+            command = ["classify", "runs/for_rows/best.safetensors", *images, "--embeddings", "rows.csv", "--device",
+                       "cpu", "--batch-size", "1"]
+            self.run_ranks(1, command, code)
+            one = rows.read_bytes()
+            self.assertEqual(one.count(b"\n"), 2)
+            rows.unlink()
+            self.run_tcp(count, command, code)
+            self.assertEqual(rows.read_bytes(), one, images)
+        command[2:4] = ["torn.png"]
+        none = self.run_tcp(2, command, 3)
+        self.assertEqual(none.stderr.count("no image could be read: nothing is written"), 1, none.stderr)
+        self.assertEqual(rows.read_bytes(), one)
+
     def test_outputs_are_refused_as_on_one_rank(self):
         self.train_ranks(1, "for_refused", "train.epochs=1")
         weights = "runs/for_refused/best.safetensors"

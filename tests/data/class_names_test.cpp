@@ -27,10 +27,10 @@ TEST(ClassNames, AreFoundByNormalFormWhereOneHasIt) {
 TEST(ClassNames, OfOtherBytesAreCounted) {
   NormalisedNames names;
   names.add("x", "x");
-  EXPECT_EQ(names.note("labels"), "");
+  EXPECT_EQ(names.note("label", "labels"), "");
   names.add("caf\u00e9", "cafe\u0301");
   names.add("th\u00e9", "the\u0301");
-  EXPECT_EQ(names.note("labels"),
+  EXPECT_EQ(names.note("label", "labels"),
             "2 labels match after Unicode's normal form C (NFC), not byte for byte, such as "
             "'caf\u00e9'");
 }

@@ -1,6 +1,7 @@
 #include "train/data/feature_source.h"
 
 #include "core/autograd/autograd.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 
 #include <algorithm>
@@ -96,8 +97,8 @@ void FeatureSource::compute() {
     if (std::ssize(labels_) < options_.images) tell(std::ssize(labels_), options_.images);
   }
   tell(std::ssize(labels_), std::ssize(labels_));  // some may be unreadable
-  note_ = fmt::format("features of {} images, {} each, computed in {:.1f} s", labels_.size(),
-                      row_shape_, seconds_since(start));
+  note_ = fmt::format("features of {}, {} each, computed in {:.1f} s",
+                      counted(std::ssize(labels_), "image"), row_shape_, seconds_since(start));
 }
 
 void FeatureSource::append(const Batch& batch, const Tensor& features) {

@@ -155,13 +155,8 @@ GpuDecoding gpu_decoding(const Config& config, Device device, RunData& run) {
   const int64_t cores = decoding_cores(data, run.part.world);
   const int64_t share = percent.value_or(auto_gpu_decode(cores));
   const std::string chosen =
-      percent ? ""
-              : fmt::format("auto is {} with {} CPU core{}: ", share, cores, cores > 1 ? "s" : "");
-  const std::string who =
-      share == 0 ? "the CPU decodes all JPEG files"
-                 : fmt::format("{} decodes {} % of the training batches' JPEG files",
-                               decoder->description(), share);
-  run.notes.push_back(fmt::format("data.gpu_decode: {}{}", chosen, who));
+      percent ? "" : fmt::format("auto is {} with {}: ", share, counted(cores, "CPU core"));
+  run.notes.push_back(gpu_decode_note(share, chosen, decoder->description()));
   return {.decoder = std::move(decoder), .share = static_cast<double>(share) / 100};
 }
 
@@ -169,6 +164,14 @@ GpuDecoding gpu_decoding(const Config& config, Device device, RunData& run) {
 
 int64_t auto_gpu_decode(int64_t cores) {
   return cores <= 4 ? 75 : cores <= 8 ? 50 : 0;
+}
+
+std::string gpu_decode_note(int64_t share, std::string_view chosen, std::string_view decoder) {
+  const std::string who =
+      share == 0
+          ? "the CPU decodes all JPEG files"
+          : fmt::format("{} decodes {} % of the training batches' JPEG files", decoder, share);
+  return fmt::format("data.gpu_decode: {}{}", chosen, who);
 }
 
 int64_t class_count(const Config& config) {

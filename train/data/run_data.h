@@ -70,6 +70,8 @@ void open_image_loaders(const Config& config, Device device, DType compute, RunD
 /// `data.gpu_decode: auto` in percent: as measured for ResNet-18 in bf16 on an H200, where the CPU
 /// alone keeps up with 16 cores (docs/performance.md, From JPEG files).
 int64_t auto_gpu_decode(int64_t cores);
+/// Who decodes, where `decoder` decodes `share` percent; `chosen` says why that many, if not given.
+std::string gpu_decode_note(int64_t share, std::string_view chosen, std::string_view decoder);
 
 /// open_data() for images.
 RunData open_images(const Config& config, Partition part = {});

@@ -1,6 +1,7 @@
 #include "train/data/run_split.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/images/split_list.h"
 #include "train/data/run_data.h"
@@ -57,11 +58,10 @@ ImageFolder images_of_split(const Network& network, const PastRun& run, const Ru
                             .bytes = entry.bytes});
   }
   if (there > 0) return images;
-  fail(
-      ErrorKind::data,
-      "evaluate --split {}: none of the {} images of {} is in {}. Give their present folder as the "
-      "argument after WEIGHTS.",
-      part.split, images.size(), list, printable(images.root.string()));
+  fail(ErrorKind::data,
+       "evaluate --split {}: {} of {} is in {}. Give their present folder as the "
+       "argument after WEIGHTS.",
+       part.split, none_of(images.size(), "image"), list, printable(images.root.string()));
 }
 
 LabelledSequences sequences_of_split(const Network& network, const PastRun& run,

@@ -266,6 +266,23 @@ RunData open_rows(const Config& config, Partition part, KeepExamples keep) {
 
 // --- series --------------------------------------------------------------------------------------
 
+// A column, or a target, that is named twice, also by its name and its number.
+void refuse_doubled_columns(const SeriesInput& input, const Series& series) {
+  const auto& at = series.positions;
+  for (size_t i = 0; i < at.size(); ++i) {
+    const auto first = static_cast<size_t>(std::ranges::find(at, at[i]) - at.begin());
+    if (first == i) continue;
+    fail(ErrorKind::usage,
+         "data.series.columns: {} and {} are the same column, number {}. Name each column once.",
+         excerpt(input.columns[first]), excerpt(input.columns[i]), at[i] + 1);
+  }
+  for (const std::string& target : input.targets) {
+    if (std::ranges::count(input.targets, target) == 1) continue;
+    fail(ErrorKind::usage, "data.series.targets: {} is named twice. Name each column once.",
+         excerpt(target));
+  }
+}
+
 RunData open_series(const Config& config, Partition part) {
   const DataConfig& data = config.data;
   if (data.series.columns.empty()) {
@@ -286,6 +303,7 @@ RunData open_series(const Config& config, Partition part) {
   run.part = part;
   const auto rules = static_cast<int>(data.rules);
   const Series train = read_series(data.train, input, data.max_bad, rules);
+  if (rules > 1) refuse_doubled_columns(input, train);
   input.names = train.names;
   note_bad_rows(train.bad, run);
   add_notes(train.notes, "data.train", run);

@@ -1,5 +1,6 @@
 #include "train/data/validation_overlap.h"
 
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/images/shared_images.h"
 #include "data/images/split_list.h"
@@ -26,9 +27,11 @@ std::string shared_note(const ImageFolder& images, std::string_view kind, const 
   if (shared.count + shared.unread == 0) return "";
   const std::string_view key = kind == "test" ? "data.test" : "data.val";
   return fmt::format(
-      "{}{} of the {} {} images are {} images, too{}{}: they do not measure what other images "
-      "would. Remove them from {}{}.",
-      shared.count > 0 ? "warning: " : "", shared.count, images.size(), kind, other_kind,
+      "{}{} of the {} {} {} images, too{}{}: they do not measure what other images would. Remove "
+      "them from {}{}.",
+      shared.count > 0 ? "warning: " : "", shared.count,
+      counted(images.size(), fmt::format("{} image", kind)),
+      shared.count == 1 ? "is one of the" : "are", other_kind,
       shared.count > 0 ? fmt::format(", such as {}", printable(shared.example)) : std::string(),
       unread_text(shared), key,
       kind == "test" ? "" : ", or leave data.val out to split data.train");
@@ -63,9 +66,9 @@ std::string initial_overlap(const std::string& from, const ImageFolder& val) {
     }
     if (shared.count + shared.unread > 0) {
       return fmt::format(
-          "warning: {} of the {} validation images trained {} ({}){}: validation is too good. Give "
+          "warning: {} of the {} trained {} ({}){}: validation is too good. Give "
           "data.val other images.",
-          shared.count, val.size(),
+          shared.count, counted(val.size(), "validation image"),
           i == 0 ? "the weights of init.from"
                  : fmt::format("{}, with which those of init.from began",
                                printable(fs::path(weights).string())),

@@ -2,6 +2,7 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/recurrent_operands.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/images/image_dataset.h"
 #include "train/loop/repeat.h"
@@ -184,11 +185,10 @@ std::string schedule_change(const Config& config, const Schedule& schedule,
   text += fmt::format(": the learning rate was {:.3g} in the last step; now {}.",
                       before.at(saved.step - 1), course(schedule, saved.step, left));
   if (saved.epoch == 0 || restart == saved.epoch) return text;
-  return text + fmt::format(
-                    " To start the schedule again over the {} epochs that remain, give "
-                    "schedule.restart={}: {}.",
-                    epochs - saved.epoch, saved.epoch,
-                    course(schedule.over(epochs, saved.epoch), saved.step, left));
+  return text +
+         fmt::format(" To start the schedule again over the {}, give schedule.restart={}: {}.",
+                     counted(epochs - saved.epoch, "epoch that remains", "epochs that remain"),
+                     saved.epoch, course(schedule.over(epochs, saved.epoch), saved.step, left));
 }
 
 }  // namespace whisker

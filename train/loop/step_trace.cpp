@@ -2,6 +2,7 @@
 #include "train/loop/step_trace.h"
 
 #include "core/io/atomic_file.h"
+#include "core/io/counted.h"
 #include "core/io/json.h"
 #include "train/loop/train_step.h"
 
@@ -146,7 +147,8 @@ std::string StepProfile::write(const std::filesystem::path& file) {
   const std::string trace = trace_->json();
   stop();
   write_file_atomically(file, trace);
-  return fmt::format("{} steps traced: {} (open it in ui.perfetto.dev)", traced_, file.string());
+  return fmt::format("{} traced: {} (open it in ui.perfetto.dev)", counted(traced_, "step"),
+                     file.string());
 }
 
 }  // namespace whisker

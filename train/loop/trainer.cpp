@@ -6,6 +6,7 @@
 // trainer_plan.cpp.
 #include "train/loop/trainer.h"
 
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
@@ -77,15 +78,15 @@ void Trainer::resume() {
   const std::string change = follow_changes(TrainState(state_));
   check_best();
   if (state_.epoch >= config.train.epochs) {
-    observer_.on_message(
-        fmt::format("nothing to do: {} of {} epochs are done. Ask for more with train.epochs=N",
-                    state_.epoch, config.train.epochs));
+    observer_.on_message(fmt::format(
+        "nothing to do: {} of {} {} done. Ask for more with train.epochs=N", state_.epoch,
+        counted(config.train.epochs, "epoch"), state_.epoch == 1 ? "is" : "are"));
   } else if (state_.batch == 0 && stalled()) {
     stop_reason_ = StopReason::early_stopping;
-    observer_.on_message(fmt::format(
-        "nothing to do: stopped early, as {} did not improve in {} validations. Ask for more with "
-        "train.early_stopping.patience=N, above {}, or 0 for no end",
-        best_figure_.name, state_.stalled, state_.stalled));
+    observer_.on_message(
+        fmt::format("nothing to do: stopped early, as {} did not improve in {}. Ask for more with "
+                    "train.early_stopping.patience=N, above {}, or 0 for no end",
+                    best_figure_.name, counted(state_.stalled, "validation"), state_.stalled));
   } else if (reached_plan()) {
     stop_reason_ = StopReason::planned;
     observer_.on_message(nothing_to_do());

@@ -8,6 +8,7 @@
 #include "train/metrics/objective.h"
 
 #include "core/backend/backend.h"
+#include "core/io/counted.h"
 #include "core/ops/ops.h"
 
 #include <numeric>
@@ -96,8 +97,8 @@ Objective::Objective(const Model& model, const Signature& signature, const LossC
     fail(
         ErrorKind::usage,
         "model: the last layer gives {}, a forecast of data.series.horizon rows needs (N, {}). End "
-        "the model with a dense layer of {} units.",
-        model.output, outputs, outputs);
+        "the model with a dense layer of {}.",
+        model.output, outputs, counted(outputs, "unit"));
   }
 }
 

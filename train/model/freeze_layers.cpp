@@ -1,5 +1,6 @@
 #include "train/model/freeze_layers.h"
 
+#include "core/io/counted.h"
 #include "optim/optimizer.h"
 
 #include <algorithm>
@@ -46,16 +47,21 @@ std::string freeze_layers(const Config& config, const Model& model) {
   int64_t frozen = model.net->freeze(patterns_of(config, model), later);
   std::string note;
   if (frozen > 0) {
-    note = fmt::format("{} parameter tensors are frozen", frozen);
-    if (later) note += fmt::format(" for the first {} epochs", config.unfreeze_at);
+    note = counted(frozen, "parameter tensor is frozen", "parameter tensors are frozen");
+    if (later) {
+      note += config.unfreeze_at == 1 ? std::string(" for the first epoch")
+                                      : fmt::format(" for the first {} epochs", config.unfreeze_at);
+    }
     if (config.unfreeze_last < 1) {
       note += fmt::format(", {} of them for good", freeze_first_blocks(config, model));
     }
   }
   frozen = config.freeze_norm ? model.net->freeze_norm() : 0;
   if (frozen > 0) {
-    note += fmt::format("{}{} parameter tensors of normalisation layers are frozen{}",
-                        note.empty() ? "" : "; ", frozen, later ? " for good" : "");
+    note += fmt::format("{}{} frozen{}", note.empty() ? "" : "; ",
+                        counted(frozen, "parameter tensor of normalisation layers is",
+                                "parameter tensors of normalisation layers are"),
+                        later ? " for good" : "");
   }
   if (note.empty()) return note;
   const ParameterList parameters = model.net->parameters();

@@ -1,5 +1,6 @@
 #include "train/model/initial_weights.h"
 
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
 #include "layers/weights/weights.h"
@@ -36,7 +37,8 @@ InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
                                                    some_of(stored), some_of(classes))
                                      : std::string("the number of classes differs");
   std::vector<std::string> notes = file.notes();
-  notes.push_back(fmt::format("{} tensors loaded from {}", report.loaded, printable(init.from)));
+  notes.push_back(
+      fmt::format("{} loaded from {}", counted(report.loaded, "tensor"), printable(init.from)));
   for (std::string& note : report.notes(init.from)) notes.push_back(std::move(note));
   if (!report.new_head.empty()) {
     notes.push_back(fmt::format("new head, because {}: {} are re-initialised", compared,

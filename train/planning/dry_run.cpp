@@ -1,6 +1,7 @@
 #include "train/planning/dry_run.h"
 
 #include "core/backend/backend.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/batch_source.h"
 #include "train/loop/train_step.h"
@@ -59,8 +60,8 @@ std::string dry_run(Config config) {
   text += fmt::format("activations and the rest {}",
                       human_bytes(static_cast<uint64_t>(memory.peak - lasting)));
   text += fmt::format(
-      "\ntime        {:.2f} ms per step, {:.1f} s per epoch of {} steps without waiting for data\n",
-      1e3 * step_seconds, step_seconds * batches, experiment.batches_per_epoch());
+      "\ntime        {:.2f} ms per step, {:.1f} s per epoch of {} without waiting for data\n",
+      1e3 * step_seconds, step_seconds * batches, counted(experiment.batches_per_epoch(), "step"));
   for (const auto* lines : {&experiment.details, &experiment.notes}) {
     for (const std::string& line : *lines) text += fmt::format("note        {}\n", printable(line));
   }

@@ -53,7 +53,9 @@ TEST_F(LabelCsv, OfOtherSystems) {
   EXPECT_THAT(found.notes,
               ElementsAre(HasSubstr("2 paths are found with / for their backslashes")));
   folder_.write("a\\1.jpg");
-  EXPECT_THAT(opened(backslashes).notes, ElementsAre(HasSubstr("1 paths"))) << "bytes first";
+  EXPECT_THAT(opened(backslashes).notes,
+              ElementsAre(HasSubstr("1 path is found with / for its backslashes")))
+      << "bytes first";
 }
 
 TEST_F(LabelCsv, AFileUnderTwoSpellingsIsListedOnce) {
@@ -125,7 +127,7 @@ TEST_F(LabelCsv, PathsInAnotherNormalForm) {
   folder_.write("fu\u0308r/u\u0308.jpg");
   const ImageFolder found = opened("path,label\nf\u00fcr/\u00fc.jpg,x\nb/2.jpg,y\n");
   EXPECT_THAT(paths(found), ElementsAre("b/2.jpg", "fu\u0308r/u\u0308.jpg"));
-  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 paths match after Unicode's normal form C")));
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 path matches after Unicode's normal form C")));
   EXPECT_THAT(
       message_of(ErrorKind::data,
                  [&] { opened("path,label\nf\u00fcr/\u00fc.jpg,x\nfu\u0308r/u\u0308.jpg,y\n"); }),
@@ -158,7 +160,7 @@ TEST_F(LabelCsv, ClassesInAnotherNormalForm) {
   ImageFolder val = open_image_folder(folder_ / "v");
   adopt_class_names(train, val);
   EXPECT_NO_THROW(check_same_classes(train, val));
-  EXPECT_THAT(val.notes, ElementsAre(HasSubstr("1 names of classes match")));
+  EXPECT_THAT(val.notes, ElementsAre(HasSubstr("1 name of a class matches")));
   EXPECT_EQ(val.classes[static_cast<size_t>(val.files[0].label)], "cafe\u0301");
   const ImageFolder known = open_image_folder(folder_ / "v", {.classes = train.classes});
   EXPECT_EQ(known.labels(), val.labels());

@@ -71,7 +71,7 @@ TEST_F(LabelledFiles, OfSingleFilesByTheirFolderOnce) {
   EXPECT_THAT(labelled({dog, cat, dog}), ElementsAre("val/dog/1.jpg=2", "val/cat/2.jpg=1"));
   EXPECT_THAT(labelled({dog, at("val")}), ElementsAre("val/dog/1.jpg=2", "val/cat/2.jpg=1"));
   EXPECT_THAT(label_files(Names{dog, at("val")}, {.classes = classes}).notes,
-              ElementsAre("1 images are given more than once; each counts once"));
+              ElementsAre("1 image is given more than once; each counts once"));
   const std::string both = write("val/cat/dog/3.jpg");  // by its folders, and by its own
   EXPECT_THAT(error_of({at("val"), both}),
               HasSubstr("3.jpg' is given twice, of the classes 'cat' and 'dog'"));
@@ -88,7 +88,7 @@ TEST_F(LabelledFiles, InAnotherNormalFormAreFoundAndTold) {
   const ImageFolder found = label_files(Names{at("cat/\u00fc.jpg")}, {.classes = classes});
   ASSERT_EQ(found.size(), 1);
   EXPECT_EQ(found.files[0].path, at("cat/u\u0308.jpg"));
-  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 paths match after Unicode's normal form C")));
+  EXPECT_THAT(found.notes, ElementsAre(HasSubstr("1 path matches after Unicode's normal form C")));
 }
 
 TEST_F(LabelledFiles, ByAPattern) {

@@ -52,7 +52,7 @@ TEST_F(ListedExamplesTest, PathsBeginAtTheCsvAndItsLabelsCount) {
   EXPECT_THAT(
       found.notes,
       ElementsAre(HasSubstr("the labels are those of column 2 ('label'); not used: 'predicted'"),
-                  HasSubstr("1 of the 4 examples are not listed"),
+                  HasSubstr("1 of the 4 examples is not listed"),
                   HasSubstr("2 of its 3 labels differ from those in the data")));
 }
 

@@ -147,6 +147,48 @@ TEST(TextTables, SemicolonsAndTabsInACsvAreTold) {
   EXPECT_THAT(text_of(folder, "label,text\npos,a;b\nneg,b\n", by_name).notes, IsEmpty());
 }
 
+TEST(TextTables, CommasWithoutQuotesAreTold) {
+  const TemporaryFolder folder;
+  const std::string rows = "good,pos\nbad,neg\nfine,pos\npoor,neg\n";
+  const LabelledTextOptions behind{.label_column = "2", .text_column = "1", .max_bad = 0};
+  EXPECT_THAT(
+      message_of(ErrorKind::data, [&] { text_of(folder, rows + "hello, world,pos\n", behind); }),
+      AllOf(HasSubstr("1 of 5 rows could not be used"),
+            HasSubstr("t.csv:5: expected 2 fields as in the first row, got 3: a field with "
+                      "a comma in it must be in quotes")));
+  EXPECT_EQ(text_of(folder, rows + "\"hello, world\",pos\n", behind).examples.size(), 5U);
+  const auto reason = [&](const std::string& content, const std::string& name) {
+    return message_of(ErrorKind::data, [&] { text_of(folder, content, {}, name); });
+  };
+  EXPECT_THAT(reason("pos\ta\nneg\tb\npos\tb\tc\npos\tc\n", "t.tsv"),
+              HasSubstr("got 3: fields end at tabs"));
+  EXPECT_THAT(reason("pos a\nneg b\npos b c\npos c\n", "t.txt"),
+              HasSubstr("got 3: fields end at spaces, as the first line has no tab and no comma"));
+  // Where every row has room for it, a part of the text is not read.
+  EXPECT_THAT(text_of(folder, "pos,good,so\nneg,bad,\n").notes,
+              ElementsAre(AllOf(HasSubstr("columns without a name that are not read hold something "
+                                          "in 1 of 2 rows, such as 'so' in column 3 of line 1"),
+                                HasSubstr("a field with a comma in it must be in quotes"))));
+  EXPECT_THAT(text_of(folder, "label,text,,\npos,a,b,\nneg,c,,d\n", by_name).notes,
+              ElementsAre(HasSubstr("in 2 of 2 rows, such as 'b' in column 3 of line 2")));
+  EXPECT_THAT(text_of(folder, "label,text,day\npos,a,b\nneg,c,d\n", by_name).notes, IsEmpty());
+  EXPECT_THAT(
+      text_of(folder, "7,pos,a\n8,neg,c\n", {.label_column = "2", .text_column = "3"}).notes,
+      IsEmpty());
+}
+
+TEST(TextTables, OneColumnIsNotBothLabelAndText) {
+  const TemporaryFolder folder;
+  for (const LabelledTextOptions& both :
+       {LabelledTextOptions{.label_column = "1", .text_column = "1"},
+        LabelledTextOptions{.label_column = "1", .text_column = "kind"}}) {
+    EXPECT_THAT(message_of(ErrorKind::usage,
+                           [&] { text_of(folder, "kind,a\nkind,a\nneg,b\nneg,b\n", both); }),
+                AllOf(HasSubstr("column 1 is read as the label and as the text"),
+                      HasSubstr("data.label_column or data.text.text_column")));
+  }
+}
+
 TEST(TextTables, AHeaderIsOneWithNumberedColumnsToo) {
   const TemporaryFolder folder;
   const std::string rows = "pos,good\nneg,bad\npos,fine\nneg,poor\n";
@@ -192,7 +234,7 @@ TEST(TextTables, LabelsOfOtherNormalFormsAreTold) {
   const LabelledText text =
       text_of(folder, "th\u00e9,a\ncaf\u00e9,b\n", {.classes = {"cafe\u0301", "th\u00e9"}});
   EXPECT_THAT(text.labels(), ElementsAre(1, 0));
-  EXPECT_THAT(text.notes, ElementsAre(HasSubstr("1 labels match after Unicode's normal form C")));
+  EXPECT_THAT(text.notes, ElementsAre(HasSubstr("1 label matches after Unicode's normal form C")));
   EXPECT_THAT(text_of(folder, "Pos,a\npos,b\nPos,a\npos,b\n").notes,
               ElementsAre("classes 'Pos' and 'pos' differ in case alone: one class or two?"));
 }
@@ -315,6 +357,13 @@ TEST_F(LabelColumn, IsToldByFormAndName) {
   RowsInput input{.features = 2, .most_steps = 4, .scaling = {Scaling{}, Scaling{}}};
   EXPECT_EQ(found("1,5,6,7,8\n2,5,6,7,8\n", input).first, "1");
   EXPECT_EQ(found("1,5,6,7\n2,5,6,7\n", input).first, "none");
+  EXPECT_THAT(found("1,5,6,7\n2,5,6,7\n", input).second,
+              HasSubstr("without a label in column 1: none of the 2 rows can be read with one"));
+  EXPECT_THAT(found("1,5,6,7,8\n", input).second,
+              HasSubstr("as the label: not even the one row can be read without one"));
+  EXPECT_THAT(refused("1,5,6,7,8\n2,5,6,7,\n", input),
+              HasSubstr("or a value: 1 row can be read with one only, 1 without one only"));
+  EXPECT_THAT(refused("x,y\n", input), HasSubstr("or a value: no row can be read in either way"));
   input.features = 1;
   classes_ = {"up", "down"};
   EXPECT_EQ(found("up,5,6\ndown,7,8\n", input).first, "1");
@@ -385,8 +434,27 @@ TEST(SeriesTables, AgainstTheOrderOfTimeIsTold) {
       notes("day,v\n2023-01-03,1\n2023-01-02,2\n2023-01-01,3\n"),
       ElementsAre(HasSubstr("its 3 rows run backward in time, from 2023-01-03 to 2023-01-01")));
   EXPECT_THAT(notes("day,v\n2023-01,1\n2023-03,2\n2023-02,3\n"),
-              ElementsAre(HasSubstr("1 of 3 rows are older than the row before")));
+              ElementsAre(HasSubstr("1 of 3 rows is older than the row before")));
   EXPECT_THAT(notes("day,v\n3,1\n2,2\n"), IsEmpty()) << "no dates";
+}
+
+TEST(SeriesTables, AForecastNamesTheRowThatItCannotUse) {
+  const TemporaryFolder folder;
+  SeriesInput input{.columns = {"1"}, .targets = {"1"}, .window = 2};
+  input.scaling = {Scaling{}};
+  input.target_scaling = {Scaling{}};
+  const auto refused = [&](const std::string& content) {
+    const Series series = read_series(folder.write("s.csv", content), input, 1);
+    return message_of(ErrorKind::data, [&] { last_window(series, input); });
+  };
+  EXPECT_THAT(refused("1,0\n2\n3,0\nNA,0\n"),
+              AllOf(HasSubstr("s.csv:4: expected a number in column 1, got 'NA'; a forecast reads "
+                              "the last 2 rows"),
+                    HasSubstr("let the file end before it")));
+  EXPECT_THAT(refused("1,0\nNA,0\n3\n4,0\n"), HasSubstr("s.csv:3: expected 2 fields"));
+  EXPECT_THAT(refused("1,0\n"), HasSubstr("expected at least 2 rows to forecast from, got 1"));
+  const Series usable = read_series(folder.write("s.csv", "NA,0\n2,0\n3,0\n"), input, 1);
+  EXPECT_EQ(last_window(usable, input).size(), 1);
 }
 
 TEST(SeriesTables, ARowOfAnotherFormIsNoWindowAlsoAtTheEnd) {

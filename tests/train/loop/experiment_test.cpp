@@ -214,6 +214,10 @@ TEST(Experiment, FewerCoresLeaveMoreFilesToTheGpu) {
   EXPECT_EQ(auto_gpu_decode(4), 75);
   EXPECT_EQ(auto_gpu_decode(8), 50);
   EXPECT_EQ(auto_gpu_decode(9), 0);
+  EXPECT_EQ(gpu_decode_note(0, "auto is 0 with 16 CPU cores: ", "nvJPEG 13.0"),
+            "data.gpu_decode: auto is 0 with 16 CPU cores: the CPU decodes all JPEG files");
+  EXPECT_EQ(gpu_decode_note(30, "", "nvJPEG 13.0"),
+            "data.gpu_decode: nvJPEG 13.0 decodes 30 % of the training batches' JPEG files");
 }
 
 TEST(Experiment, PlateauWaitsForTheMetricThatIsBest) {

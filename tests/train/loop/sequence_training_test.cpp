@@ -9,6 +9,7 @@
 #include "tests/support/tiny_sequences.h"
 #include "tests/support/tiny_training.h"
 #include "train/data/labelled_sequences.h"
+#include "train/data/run_data.h"
 #include "train/inference/sequence_classifier.h"
 #include "train/inference/text_generator.h"
 #include "train/metrics/evaluate.h"
@@ -167,6 +168,22 @@ TEST(SequenceTraining, CarriedStatesMakeNoDifferenceToTheLoss) {
     return evaluate(*run.experiment.network, *run.experiment.objective, *other.val)->loss();
   };
   EXPECT_NEAR(loss(4), loss(40), 1e-5);
+}
+
+TEST(SequenceTraining, ASeriesHasEachColumnOnce) {
+  const TemporaryFolder folder;
+  for (const char* columns : {"data.series.columns=[2,2]", "data.series.columns=[value,2]"}) {
+    const Config config = series_config(folder, {columns});
+    EXPECT_THAT(message_of(ErrorKind::usage, [&] { open_sequences(config); }),
+                HasSubstr("and '2' are the same column, number 2. Name each column once"))
+        << columns;
+    Config older = config;
+    older.data.rules = 1;
+    EXPECT_EQ(open_sequences(older).train_size, open_sequences(series_config(folder)).train_size);
+  }
+  const Config doubled = series_config(folder, {"data.series.targets=[value,value]"});
+  EXPECT_THAT(message_of(ErrorKind::usage, [&] { open_sequences(doubled); }),
+              HasSubstr("data.series.targets: 'value' is named twice"));
 }
 
 TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {

@@ -357,6 +357,24 @@ TEST(Trainer, AResumeFollowsTheRecordedPlan) {
             "its schedule changed when it was resumed at step 13");
 }
 
+TEST(Trainer, AResumeWithoutItsBudgetIsLaidOverAllEpochs) {
+  const StripeFolder data;
+  Config config = data.config({"schedule.kind=one_cycle", "train.time_budget_minutes=1000"});
+  TestRun run(config);
+  run.trainer.repeat(planned_for_12_steps());
+  run.recorder.each_step = [&](const StepEvent& event) { run.stop = event.step == 7 ? 15 : 0; };
+  ASSERT_EQ(run.train().reason, StopReason::signal);
+  const fs::path folder = run.folder.path();
+  run.folder.close();
+  config.train.time_budget_minutes = 0;
+  TestRun resumed(config, folder);
+  EXPECT_THAT(resumed.recorder.messages,
+              testing::Contains("train.time_budget_minutes was 1000 and is 0: the rest of the "
+                                "schedule is laid over all 3 epochs"));
+  EXPECT_EQ(resumed.train().steps, 15);
+  EXPECT_NEAR(resumed.recorder.steps.back().learning_rate, 0.01 / 25 / 1e4, 1e-12);
+}
+
 TEST(Trainer, TheLastPlannedStepIsValidatedOnce) {
   const StripeFolder data;
   const Config config = data.config({"schedule.kind=one_cycle", "train.time_budget_minutes=1000"});

@@ -5,6 +5,7 @@
 #include "layers/weights/weights.h"
 #include "tests/support/error_of.h"
 #include "tests/support/json_fixture.h"
+#include "tests/support/temporary_folder.h"
 #include "train/config/preprocess_config.h"
 #include "train/model/network.h"
 
@@ -92,6 +93,19 @@ TEST(RecognisedNetwork, FollowsTheNameOfItsFile) {
   EXPECT_EQ(misnamed({.model = "mobilenet_v3_small"}).arch, "mobilenet_v3_small");
   EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { info("resnet34-b627a593.pth"); }),
               HasSubstr("its file name says resnet34, but its tensors are those of another"));
+}
+
+TEST(RecognisedNetwork, SaysThatAConfigBesideItIsNotRead) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "resnet18-f37072fd.pth").string();
+  const auto notes = [&] {
+    return WeightsInfo::from_file(named_file("resnet18", Naming::torchvision, path)).notes;
+  };
+  EXPECT_EQ(notes().size(), 1U);
+  const std::string beside = folder.write("config.json", "{}").string();
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("by its file name as resnet18"),
+                                   beside + " beside it is not read: --model, --classes and "
+                                            "--input say what else is known"));
 }
 
 TEST(RecognisedNetwork, FollowsTheTagOfItsWeights) {
