@@ -18,6 +18,7 @@
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
 #include "train/experiment.h"
+#include "train/model/hub_folder.h"
 
 #include <memory>
 #include <optional>
@@ -67,8 +68,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   if (arguments.precision) {
     computes.dtype = compute_dtype(*arguments.precision, device);
   } else {
-    computes =
-        stored_precision(open_weights(weights_file(arguments.weights), facts.weights_key), device);
+    computes = stored_precision(open_weights(arguments.weights, facts.weights_key), device);
   }
   for (const DType dtype : ranks.gather(computes.dtype)) {
     if (dtype == computes.dtype) continue;
@@ -77,7 +77,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
                         "take f32; --precision decides otherwise"};
     break;
   }
-  Network network = Network::load(weights_file(arguments.weights), device, facts, computes.dtype);
+  Network network = Network::load(arguments.weights, device, facts, computes.dtype);
   require_same_weights(ranks, arguments.weights, network.signature());
   network.fix_weights();
   tell_notes(network.notes(), invocation);
@@ -172,8 +172,10 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(0, 1024));
   add_precision(evaluate, arguments->precision);
   arguments->facts.add_to(evaluate);
-  set_action(evaluate, invocation,
-             [&invocation, arguments] { return run_evaluate(*arguments, invocation); });
+  set_action(evaluate, invocation, [&invocation, arguments] {
+    arguments->weights = weights_in(arguments->weights);
+    return run_evaluate(*arguments, invocation);
+  });
 }
 
 }  // namespace whisker

@@ -4,7 +4,7 @@
 // Note [Look-alikes]: networks of several families have the same tensors and compute something
 // else: TensorFlow's padding and epsilon in timm's tf_* networks, other epsilons of timm's
 // MobileNetV3, DeiT's mean and std. So names come first: what the user says, the file's metadata,
-// its own name. A name must fit the tensors. Of presets that nothing tells apart the first is
+// timm's config.json beside it, its own name. A name must fit the tensors. Of presets that nothing tells apart the first is
 // assumed, and the others are said.
 #pragma once
 
