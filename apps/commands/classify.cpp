@@ -135,8 +135,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   if (!ranks.leads()) invocation.verbosity = -1;
   invocation.device_start.emplace(device_name == "auto" && alone ? "cpu" : device_name);
   const GivenFacts given = arguments.facts.read();
-  const WeightsInfo info = WeightsInfo::from_file(
-      open_described_weights(arguments.weights, given.weights_key), given);
+  const WeightsInfo info =
+      WeightsInfo::from_file(open_described_weights(arguments.weights, given.weights_key), given);
   const bool images = std::holds_alternative<Preprocess>(info.signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(),
                    {.images = true, .null = arguments.null});

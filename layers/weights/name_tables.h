@@ -164,10 +164,8 @@ inline constexpr Rows vit[] = {
 
 // EfficientNet-Lite0, which torchvision lacks: the names of EfficientNet-PyTorch, which numbers the
 // blocks through, stand where torchvision's do.
-inline constexpr NamePair lite_first[] = {{"conv_dw", "_depthwise_conv"},
-                                          {"bn1", "_bn1"},
-                                          {"conv_pw", "_project_conv"},
-                                          {"bn2", "_bn2"}};
+inline constexpr NamePair lite_first[] = {
+    {"conv_dw", "_depthwise_conv"}, {"bn1", "_bn1"}, {"conv_pw", "_project_conv"}, {"bn2", "_bn2"}};
 inline constexpr NamePair lite[] = {{"conv_pw", "_expand_conv"},    {"bn1", "_bn0"},
                                     {"conv_dw", "_depthwise_conv"}, {"bn2", "_bn1"},
                                     {"conv_pwl", "_project_conv"},  {"bn3", "_bn2"}};
@@ -200,14 +198,11 @@ inline constexpr std::span<const Rows> tables[] = {vgg,
 
 // Classifiers of Hugging Face's transformers, without the network's own prefix (`vit.`): their
 // names stand where timm's do, beside those of the preset that reads them.
-inline constexpr NamePair transformers_vit_block[] = {{"layernorm_before", "norm1"},
-                                                      {"attention.attention.query", "attn.q"},
-                                                      {"attention.attention.key", "attn.k"},
-                                                      {"attention.attention.value", "attn.v"},
-                                                      {"attention.output.dense", "attn.proj"},
-                                                      {"layernorm_after", "norm2"},
-                                                      {"intermediate.dense", "mlp.fc1"},
-                                                      {"output.dense", "mlp.fc2"}};
+inline constexpr NamePair transformers_vit_block[] = {
+    {"layernorm_before", "norm1"},           {"attention.attention.query", "attn.q"},
+    {"attention.attention.key", "attn.k"},   {"attention.attention.value", "attn.v"},
+    {"attention.output.dense", "attn.proj"}, {"layernorm_after", "norm2"},
+    {"intermediate.dense", "mlp.fc1"},       {"output.dense", "mlp.fc2"}};
 inline constexpr Rows transformers_vit[] = {
     {"embeddings.cls_token", "cls_token"},
     {"embeddings.distillation_token", "dist_token"},

@@ -19,8 +19,7 @@ namespace whisker {
 namespace {
 
 constexpr const char *by_option = "--model", *by_metadata = "its metadata",
-                     *by_checkpoint = "its checkpoint", *by_config = "its config.json",
-                     *by_file_name = "its file name";
+                     *by_checkpoint = "its checkpoint", *by_file_name = "its file name";
 
 // Those of the file's library alone, if there are any: by its tensors' names and by its modules.
 std::optional<PresetOfFile> choose(std::vector<FittingPreset> candidates, std::string by,
@@ -93,7 +92,7 @@ std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const Pres
 // tag of its weights: "timm/resnet18_gn" is no resnet18.
 std::optional<PresetName> network_of(const SafetensorsFile& file) {
   auto found = find_preset_name(file.network());
-  if (!found || file.network_by() != by_config) return found;
+  if (!found || file.network_by() != by_config_json) return found;
   const std::string whole = fmt::format("timm/{}", found->network);
   const bool named = file.network() == whole || file.network().starts_with(whole + ".");
   return named ? std::move(found) : std::nullopt;
@@ -104,7 +103,7 @@ std::optional<PresetName> network_of(const SafetensorsFile& file) {
   fail(ErrorKind::checkpoint,
        "{}: {} says {}, which is no preset: it has the tensors of {} and may compute something "
        "else. --model NAME takes them for that preset all the same.",
-       file.name(), by_config, excerpt(file.network()), preset);
+       file.name(), by_config_json, excerpt(file.network()), preset);
 }
 
 // Throws usage for a text that names no preset of images.
@@ -129,11 +128,11 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
     const char* by;
   };
   const std::string own = names.file ? file.name() : "";
-  const bool by_json = file.network_by() == by_config;
-  std::vector<Said> said = {{names.metadata, find_preset_name(names.metadata), by_metadata},
-                            {file.network(), network_of(file),
-                             by_json ? by_config : by_checkpoint},
-                            {"", preset_name_of_file(own), by_file_name}};
+  const bool by_json = file.network_by() == by_config_json;
+  std::vector<Said> said = {
+      {names.metadata, find_preset_name(names.metadata), by_metadata},
+      {file.network(), network_of(file), by_json ? by_config_json : by_checkpoint},
+      {"", preset_name_of_file(own), by_file_name}};
   if (!names.model.empty()) {
     said.insert(said.begin(), Said{names.model, given_preset(names.model), by_option});
   }

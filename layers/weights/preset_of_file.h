@@ -4,8 +4,8 @@
 // Note [Look-alikes]: networks of several families have the same tensors and compute something
 // else: TensorFlow's padding and epsilon in timm's tf_* networks, other epsilons of timm's
 // MobileNetV3, DeiT's mean and std. So names come first: what the user says, the file's metadata,
-// timm's config.json beside it, its own name. A name must fit the tensors. Of presets that nothing tells apart the first is
-// assumed, and the others are said.
+// timm's config.json beside it, its own name. A name must fit the tensors. Of presets that nothing
+// tells apart the first is assumed, and the others are said.
 #pragma once
 
 #include "core/io/safetensors.h"
@@ -17,6 +17,9 @@
 #include <vector>
 
 namespace whisker {
+
+/// SafetensorsFile::network_by() of Hugging Face's config.json beside the file.
+inline constexpr const char* by_config_json = "its config.json";
 
 /// What may name the network of a file, the strongest first; "" for what is silent.
 struct NetworkNames {

@@ -155,10 +155,9 @@ std::vector<std::string> names_from_transformers(std::string_view model_type,
   const std::string prefix = fmt::format("{}.", model_type);
   std::vector<std::string> renamed;
   for (const std::string& name : names) {
-    const std::string_view own = std::string_view(name).substr(
-        name.starts_with(prefix) ? prefix.size() : 0);
-    renamed.push_back(
-        translate(by_type.at(model_type), Naming::torchvision, own).value_or(name));
+    const std::string_view own =
+        std::string_view(name).substr(name.starts_with(prefix) ? prefix.size() : 0);
+    renamed.push_back(translate(by_type.at(model_type), Naming::torchvision, own).value_or(name));
   }
   return renamed;
 }

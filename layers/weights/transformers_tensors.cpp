@@ -34,7 +34,8 @@ class TensorMerge {
     std::vector<std::string> layers;
     for (const auto& [name, tensor] : tensors_) {
       constexpr std::string_view query = "q.weight";
-      if (name.ends_with(".attn.q.weight")) layers.push_back(name.substr(0, name.size() - query.size()));
+      if (!name.ends_with(".attn.q.weight")) continue;
+      layers.push_back(name.substr(0, name.size() - query.size()));
     }
     for (const std::string& layer : layers) {
       join({layer + "q.weight", layer + "k.weight", layer + "v.weight"}, 0, layer + "qkv.weight");
@@ -120,8 +121,8 @@ class TensorMerge {
   void halve(const std::string& name) {
     SafetensorsTensor tensor = need(name);
     if (!is_floating(tensor.dtype)) {
-      fail(ErrorKind::checkpoint, "{}: {}: expected floating numbers, got {}", file_,
-           excerpt(name), safetensors_name(tensor.dtype));
+      fail(ErrorKind::checkpoint, "{}: {}: expected floating numbers, got {}", file_, excerpt(name),
+           safetensors_name(tensor.dtype));
     }
     const size_t width = size_of(tensor.dtype), count = tensor.bytes.size() / width;
     std::vector<std::byte> bytes(count * sizeof(float));
@@ -183,9 +184,10 @@ void use_preset_tensors(SafetensorsFile& file, std::string_view model_type) {
   }
   merge.take(file);
   if (unused > 0) {
-    file.add_notes({fmt::format("{}: {} tensors of {}.pooler are left out: its classifier does not "
-                                "read them",
-                                printable(file.name()), unused, model_type)});
+    file.add_notes(
+        {fmt::format("{}: {} tensors of {}.pooler are left out: its classifier does not "
+                     "read them",
+                     printable(file.name()), unused, model_type)});
   }
 }
 

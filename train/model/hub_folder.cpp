@@ -100,7 +100,7 @@ void check_timm_arguments(SafetensorsFile& file, const HubJson& config, int64_t 
   }
   if (unread.empty()) return;
   add_note(file, fmt::format("{}: {} of model_args are not read: they matter in training alone",
-                         printable(config.name()), fmt::join(unread, ", ")));
+                             printable(config.name()), fmt::join(unread, ", ")));
 }
 
 void describe_timm(SafetensorsFile& file, const fs::path& folder, const HubJson& config) {
@@ -110,7 +110,7 @@ void describe_timm(SafetensorsFile& file, const fs::path& folder, const HubJson&
   const JsonValue* const tag = images.find("tag");
   file.set_network(fmt::format("timm/{}{}{}", architecture, tag ? "." : "",
                                tag ? tag->as_string() : std::string()),
-                   "timm", "its config.json");
+                   "timm", by_config_json);
   const auto stored = find_preset_name(network_in_metadata(file));
   if (stored && stored->network != architecture) {
     fail(ErrorKind::checkpoint,
@@ -136,8 +136,8 @@ void describe_timm(SafetensorsFile& file, const fs::path& folder, const HubJson&
   }
   constexpr std::array<const char*, 6> image_keys = {"input_size",    "crop_pct", "crop_mode",
                                                      "interpolation", "mean",     "std"};
-  const bool says_images = std::ranges::any_of(
-      image_keys, [&](const char* key) { return images.find(key) != nullptr; });
+  const bool says_images =
+      std::ranges::any_of(image_keys, [&](const char* key) { return images.find(key) != nullptr; });
   if (says_images) {
     const Preprocess expected = timm_images(images);
     add_note(file, images.note(by_input_option));
@@ -174,11 +174,11 @@ void check_label_numbers(const HubJson& config, const std::vector<std::string>& 
 
 void describe_transformers(SafetensorsFile& file, const fs::path& folder, HubJson& config) {
   const std::string& type = config.find("model_type")->as_string();
-  file.set_network(type, "transformers", "its config.json");
+  file.set_network(type, "transformers", by_config_json);
   if (!is_hub_network(type)) return;
   use_preset_tensors(file, type);
   const HubNetwork network = hub_network(config, type, file);
-  file.set_network(network.name, "transformers", "its config.json");
+  file.set_network(network.name, "transformers", by_config_json);
   HubJson processor(folder / "preprocessor_config.json", "transformers");
   const Preprocess images = transformers_images(processor, type, network);
   std::vector<std::string> names = names_in(config, "id2label", network.classes);
@@ -243,7 +243,7 @@ SafetensorsFile open_described_weights(const fs::path& path, const std::string& 
   }
   if (name == weights_names.begin() && fs::exists(folder / weights_names[1], error)) {
     add_note(file, fmt::format("{} is read, not {} beside it", printable(path.string()),
-                           weights_names[1]));
+                               weights_names[1]));
   }
   return file;
 }

@@ -96,8 +96,9 @@ Processor processor_of(const HubJson& file, std::string_view model_type) {
     for (const auto& [begin, processor] : known) {
       if (name.substr(0, end) == begin) return processor;
     }
-    file.refuse(key, "ViTImageProcessor, DeiTImageProcessor, ConvNextImageProcessor, "
-                     "CLIPImageProcessor or BitImageProcessor",
+    file.refuse(key,
+                "ViTImageProcessor, DeiTImageProcessor, ConvNextImageProcessor, "
+                "CLIPImageProcessor or BitImageProcessor",
                 shown(*found));
   }
   if (model_type == "vit") return Processor::vit;
@@ -139,8 +140,8 @@ void set_convnext_size(Preprocess& images, HubJson& file, int64_t usual) {
   constexpr int64_t least_squashed = 384;
   const Side size = side_in(file, "size", {.extent = usual}, false);
   file.require("size", !size.square, "shortest_edge");
-  file.require("do_center_crop", !file.find("do_center_crop") ||
-                                     !file.find("do_center_crop")->as_bool(),
+  file.require("do_center_crop",
+               !file.find("do_center_crop") || !file.find("do_center_crop")->as_bool(),
                "false: crop_pct says what is cut out");
   if (size.extent >= least_squashed) return squash_to(images, size.extent, size.extent);
   const double part = file.number("crop_pct", 0.01, 1, 0.875);
@@ -188,10 +189,10 @@ Preprocess transformers_images(HubJson& file, std::string_view model_type,
   file.require("resample", filter == 2 || filter == 3, "2 (bilinear) or 3 (bicubic)");
   images.interpolation = filter == 3 ? Interpolation::bicubic : Interpolation::bilinear;
   Normalisation& normal = images.normalisation;
-  normal.scale = file.flag("do_rescale", true)
-                     ? file.number("rescale_factor", 1 / most_normalisation, most_normalisation,
-                                   1.0 / 255)
-                     : 1;
+  normal.scale =
+      file.flag("do_rescale", true)
+          ? file.number("rescale_factor", 1 / most_normalisation, most_normalisation, 1.0 / 255)
+          : 1;
   if (file.flag("do_normalize", true)) {
     const std::vector<double> mean = file.channels("image_mean", {0.5, 0.5, 0.5});
     set_normalisation(images, mean, file.channels("image_std", {0.5, 0.5, 0.5}));

@@ -26,7 +26,7 @@ int64_t square_side(HubJson& config, const char* key, int64_t otherwise) {
 
 // Four numbers, one for each stage.
 std::vector<int64_t> stage_numbers(HubJson& config, const char* key, std::vector<int64_t> otherwise,
-                               int64_t most) {
+                                   int64_t most) {
   std::vector<int64_t> values = config.integers(key, std::move(otherwise));
   const bool fine = values.size() == 4 && std::ranges::max(values) <= most;
   config.require(key, fine, fmt::format("four stages, of numbers up to {}", most));
@@ -42,8 +42,7 @@ void require_name(HubJson& config, const std::string& name) {
 }
 
 void require_activation(HubJson& config, const char* name) {
-  config.require("hidden_act", config.text("hidden_act", name) == name,
-                 fmt::format("'{}'", name));
+  config.require("hidden_act", config.text("hidden_act", name) == name, fmt::format("'{}'", name));
 }
 
 int64_t rows_of(const SafetensorsFile& file, const HubJson& config, const char* head) {
@@ -133,7 +132,8 @@ HubNetwork resnet(HubJson& config, const SafetensorsFile& file) {
                  std::ranges::all_of(sizes, [](int64_t size) { return size % 4 == 0; }),
                  "multiples of 4");
   network.section = fmt::format(
-      "{{preset: resnet50, values: {{n1: {}, n2: {}, n3: {}, n4: {}, w1: {}, w2: {}, w3: {}, w4: {}, "
+      "{{preset: resnet50, values: {{n1: {}, n2: {}, n3: {}, n4: {}, w1: {}, w2: {}, w3: {}, w4: "
+      "{}, "
       "stem: {}, c1: {}, c2: {}, c3: {}, c4: {}}}}}",
       depths[0] - 1, depths[1] - 1, depths[2] - 1, depths[3] - 1, sizes[0] / 4, sizes[1] / 4,
       sizes[2] / 4, sizes[3] / 4, stem, sizes[0], sizes[1], sizes[2], sizes[3]);

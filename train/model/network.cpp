@@ -147,11 +147,12 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   notes.push_back(note);
   std::error_code error;
   const auto beside = std::filesystem::path(file.name()).parent_path() / "config.json";
-  if (file.network_by() != "its config.json" && std::filesystem::exists(beside, error)) {
-    notes.push_back(fmt::format("{} beside it is not read, but beside model.safetensors or "
-                                "pytorch_model.bin: --model, --classes and --input say what else "
-                                "is known",
-                                printable(beside.string())));
+  if (file.network_by() != by_config_json && std::filesystem::exists(beside, error)) {
+    notes.push_back(
+        fmt::format("{} beside it is not read, but beside model.safetensors or "
+                    "pytorch_model.bin: --model, --classes and --input say what else "
+                    "is known",
+                    printable(beside.string())));
   }
   for (std::string& other : notes_on(file.name(), *preset)) notes.push_back(std::move(other));
   if (!unknown_tag.empty()) notes.push_back(std::move(unknown_tag));

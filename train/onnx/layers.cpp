@@ -346,12 +346,12 @@ OnnxValue add_class_token(const OnnxContext& context, const Module& layer, const
   OnnxGraph& graph = context.graph;
   const Parameter& parameter = only_parameter(layer);
   const int64_t channels = x.shape[3], count = parameter.shape()[1];
-  const std::string token = graph.constant(
-      parameter.name(), Extents64{1, channels, 1, count},
-      channels_first(values_of(context, parameter), count, channels));
+  const std::string token =
+      graph.constant(parameter.name(), Extents64{1, channels, 1, count},
+                     channels_first(values_of(context, parameter), count, channels));
   const std::string examples = graph.node("Shape", {x.name}, {{"end", int64_t{1}}});
-  const std::string extents =
-      graph.node("Concat", {examples, graph.integers({channels, 1, count})}, {{"axis", int64_t{0}}});
+  const std::string extents = graph.node("Concat", {examples, graph.integers({channels, 1, count})},
+                                         {{"axis", int64_t{0}}});
   const std::string tokens = graph.node("Expand", {token, extents});
   const std::string row =
       graph.node("Reshape", {x.name, graph.integers({0, channels, 1, x.shape[1] * x.shape[2]})});
@@ -419,9 +419,9 @@ OnnxValue add_position_embedding(const OnnxContext& context, const Module& modul
   const NoGrad no_grad;
   const Shape one = x.shape.with(0, 1);
   const std::vector<double> added = layer.forward(zeros(one)).to_vector();
-  const std::string constant = context.graph.constant(
-      only_parameter(layer).name(), Extents64{1, one[3], one[1], one[2]},
-      channels_first(added, one[1] * one[2], one[3]));
+  const std::string constant =
+      context.graph.constant(only_parameter(layer).name(), Extents64{1, one[3], one[1], one[2]},
+                             channels_first(added, one[1] * one[2], one[3]));
   return result_of(layer, x, context.graph.node("Add", {x.name, constant}));
 }
 

@@ -150,9 +150,10 @@ TEST(Preprocess, ErrorsNameTheKey) {
   EXPECT_EQ(reason(R"({"resize_short": 8, "resize_mode": "squash"})"),
             "w.safetensors: preprocess.resize_mode: squash needs size, not resize_short");
   EXPECT_EQ(reason(R"({"size": 8, "crop": 6, "resize_mode": "squash_crop"})"), "no error");
-  EXPECT_EQ(reason(R"({"size": 8, "crop": 6, "resize_mode": "squash"})"),
-            "w.safetensors: preprocess.crop: only resize_mode crop and squash_crop have a crop, not "
-            "squash");
+  EXPECT_EQ(
+      reason(R"({"size": 8, "crop": 6, "resize_mode": "squash"})"),
+      "w.safetensors: preprocess.crop: only resize_mode crop and squash_crop have a crop, not "
+      "squash");
   for (const char* key : {"scale", "mean", "std"}) {
     const bool mean = std::string_view(key) == "mean";
     for (const char* value : {"1e308", "-1e308", "1.1e6", "0", "-1", "1e-308"}) {

@@ -118,7 +118,8 @@ void write_hub_weights(const std::filesystem::path& path, const std::vector<Shap
     const bool counter = name.ends_with("num_batches_tracked");
     const std::vector<float> values = small_values(name, shape);
     const int64_t count = 7;
-    const auto bytes = counter ? std::as_bytes(std::span(&count, 1)) : std::as_bytes(std::span(values));
+    const auto bytes =
+        counter ? std::as_bytes(std::span(&count, 1)) : std::as_bytes(std::span(values));
     tensors.push_back({.name = name,
                        .dtype = counter ? DType::i64 : DType::f32,
                        .shape = shape,
@@ -194,9 +195,8 @@ TEST_P(TransformersFolders, PrepareImagesAsTheirProcessor) {
   Image photograph;
   photograph.reshape(height, width);
   const std::vector<float> draws = formula("photograph", int64_t{3} * height * width);
-  std::ranges::transform(draws, photograph.rgb.begin(), [](float draw) {
-    return static_cast<uint8_t>((draw + 0.5f) * 256);
-  });
+  std::ranges::transform(draws, photograph.rgb.begin(),
+                         [](float draw) { return static_cast<uint8_t>((draw + 0.5f) * 256); });
   const ImageSize size = images.output();
   std::vector<float> values(static_cast<size_t>(3 * size.height * size.width));
   TransformScratch scratch;
@@ -235,9 +235,10 @@ TEST(HubFolder, RefusesWhatContradictsItself) {
     text = replaced(text, from, to);
     return hub.refused();
   };
-  EXPECT_THAT(with("vit", "\"height\":32,\"width\":32", "\"height\":48,\"width\":48"),
-              HasSubstr("preprocessor_config.json: size: expected images of 32 pixels, as image_size "
-                        "of config.json beside it, got 48"));
+  EXPECT_THAT(
+      with("vit", "\"height\":32,\"width\":32", "\"height\":48,\"width\":48"),
+      HasSubstr("preprocessor_config.json: size: expected images of 32 pixels, as image_size "
+                "of config.json beside it, got 48"));
   EXPECT_THAT(with("vit", R"("4":"kind 4")", R"("5":"kind 4")"),
               HasSubstr("config.json: id2label: expected a name for each number from 0 to 4"));
   EXPECT_THAT(with("vit", R"(,"4":"kind 4")", ""),
@@ -271,7 +272,8 @@ TEST(HubFolder, RefusesWhatNoPresetComputes) {
               HasSubstr("no preset has its tensors, though its config.json says swin"));
   HubFolder nearest("vit");
   nearest.processor = replaced(nearest.processor, R"("resample":2)", R"("resample":0)");
-  EXPECT_THAT(nearest.refused(), HasSubstr("resample: expected 2 (bilinear) or 3 (bicubic), got 0"));
+  EXPECT_THAT(nearest.refused(),
+              HasSubstr("resample: expected 2 (bilinear) or 3 (bicubic), got 0"));
 }
 
 TEST(HubFolder, SaysWhatIsAssumedWhereFilesAreSilent) {
@@ -285,10 +287,11 @@ TEST(HubFolder, SaysWhatIsAssumedWhereFilesAreSilent) {
           HasSubstr("recognised by its config.json"),
           HasSubstr("config.json does not say all: the defaults of transformers are assumed: "
                     "layer_norm_eps=1e-12"),
-          HasSubstr("preprocessor_config.json is not there: the defaults of transformers are assumed: "
-                    "do_resize=true, size=32, resample=2, do_rescale=true, "
-                    "rescale_factor=0.00392156862745098, do_normalize=true, image_mean=[0.5, 0.5, "
-                    "0.5], image_std=[0.5, 0.5, 0.5]; --input decides otherwise")));
+          HasSubstr(
+              "preprocessor_config.json is not there: the defaults of transformers are assumed: "
+              "do_resize=true, size=32, resample=2, do_rescale=true, "
+              "rescale_factor=0.00392156862745098, do_normalize=true, image_mean=[0.5, 0.5, "
+              "0.5], image_std=[0.5, 0.5, 0.5]; --input decides otherwise")));
   EXPECT_EQ(network.preprocess().output(), (ImageSize{32, 32}));
 }
 
@@ -296,7 +299,8 @@ TEST(HubFolder, OptionsDecideOtherwise) {
   const HubFolder hub("vit");
   EXPECT_THAT(message_of(ErrorKind::usage, [&] { hub.load({.model = "vit_s_16"}); }),
               HasSubstr("says which network it holds, by its config.json; leave --model out"));
-  const Network network = hub.load({.classes = {"a", "b", "c", "d", "e"}, .preprocess = {"mean=0.1"}});
+  const Network network =
+      hub.load({.classes = {"a", "b", "c", "d", "e"}, .preprocess = {"mean=0.1"}});
   EXPECT_THAT(network.classes(), ElementsAre("a", "b", "c", "d", "e"));
   EXPECT_EQ(network.preprocess().normalisation.mean[1], 0.1);
 }
@@ -378,21 +382,23 @@ TEST(TimmFolder, RefusesWhatContradictsItselfOrNoPresetComputes) {
   EXPECT_THAT(other.refused(), HasSubstr("interpolation: expected bicubic or bilinear"));
 
   const TimmFolder unknown{.architecture = "mobilenetv3_small_100_gn"};
-  EXPECT_THAT(unknown.refused(),
-              HasSubstr("its config.json says 'timm/mobilenetv3_small_100_gn.lamb_in1k', which is no "
-                        "preset: it has the tensors of mobilenetv3_small_100"));
+  EXPECT_THAT(
+      unknown.refused(),
+      HasSubstr("its config.json says 'timm/mobilenetv3_small_100_gn.lamb_in1k', which is no "
+                "preset: it has the tensors of mobilenetv3_small_100"));
   EXPECT_EQ(unknown.info({.model = "mobilenetv3_small_100"}).arch, "mobilenetv3_small_100");
 
   const TimmFolder resnet{.architecture = "resnet18"};
   EXPECT_THAT(resnet.refused(), HasSubstr("its config.json says timm/resnet18, but its tensors are "
                                           "those of another network"));
   const TimmFolder named;
-  EXPECT_THAT(message_of(ErrorKind::checkpoint,
-                         [&] {
-                           WeightsInfo::from_file(
-                               open_described_weights(named.write({{"arch", "resnet18"}})));
-                         }),
-              HasSubstr("config.json: architecture: expected resnet18, as the metadata of "));
+  EXPECT_THAT(
+      message_of(
+          ErrorKind::checkpoint,
+          [&] {
+            WeightsInfo::from_file(open_described_weights(named.write({{"arch", "resnet18"}})));
+          }),
+      HasSubstr("config.json: architecture: expected resnet18, as the metadata of "));
   TimmFolder twice{.cfg = R"(,"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5])"};
   twice.folder.write("preprocessor_config.json",
                      R"({"feature_extractor_type":"ViTFeatureExtractor","size":224,"resample":3})");
@@ -403,13 +409,12 @@ TEST(TimmFolder, RefusesWhatContradictsItselfOrNoPresetComputes) {
 TEST(HubFolder, OtherFoldersSayWhatIsMissing) {
   const TemporaryFolder folder;
   const std::string path = folder.path().string();
-  const auto refused = [&] {
-    return message_of(ErrorKind::checkpoint, [&] { weights_in(path); });
-  };
+  const auto refused = [&] { return message_of(ErrorKind::checkpoint, [&] { weights_in(path); }); };
   EXPECT_THAT(refused(), HasSubstr("expected a weights file, or a folder with model.safetensors or "
                                    "pytorch_model.bin, got a folder."));
   folder.write("best.safetensors");
-  EXPECT_THAT(refused(), HasSubstr("expected a weights file, got a folder. Give " + path + "/best.safetensors."));
+  EXPECT_THAT(refused(), HasSubstr("expected a weights file, got a folder. Give " + path +
+                                   "/best.safetensors."));
   folder.write("model.safetensors.index.json");
   EXPECT_THAT(refused(), HasSubstr("its weights are several files (model.safetensors.index.json)"));
   folder.write("pytorch_model.bin");
