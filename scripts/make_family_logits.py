@@ -5,7 +5,7 @@ ImageNet weights expect images, and logits in float64. Weights and images come f
 the C++ test has as well (tests/layers/families_test.cpp); the statistics of batch norms are measured
 on the images, as a training step measures them.
 
-`transformers` are small classifiers as save_pretrained() writes them (tests/train/model/hub_folder_test.cpp):
+`classifiers` are small ones of transformers as save_pretrained() writes them (tests/train/model/hub_folder_test.cpp):
 config.json, preprocessor_config.json, names and shapes of the tensors, logits in float64, and pixels of an
 image as the processor prepares it. `files` are logits of real weights in float32.
 
@@ -256,7 +256,7 @@ def main():
     warnings.filterwarnings("ignore")
     if "--check" in sys.argv:
         stored = json.loads(FILE.read_text())
-        for key, made, tolerance in (("networks", rows, 1e-6), ("transformers", transformers_rows, 1e-6),
+        for key, made, tolerance in (("networks", rows, 1e-6), ("classifiers", transformers_rows, 1e-6),
                                      ("files", file_rows, 1e-4)):
             for got, want in zip(made(), stored[key], strict=True):
                 same(got, want, tolerance)
@@ -266,7 +266,7 @@ def main():
         return "[\n" + ",\n".join("  " + json.dumps(row) for row in rows) + "\n ]"
     versions = "".join(f' "{package.__name__}": "{package.__version__}",\n'
                        for package in (torch, torchvision, timm, transformers))
-    FILE.write_text(f'{{\n{versions} "networks": {lines(rows())},\n "transformers": {lines(transformers_rows())},\n'
+    FILE.write_text(f'{{\n{versions} "networks": {lines(rows())},\n "classifiers": {lines(transformers_rows())},\n'
                     f' "files": {lines(file_rows())}\n}}\n')
 
 

@@ -40,7 +40,7 @@ const JsonValue& hub_fixture() {
   return file;
 }
 const JsonValue& hub_row(const std::string& name) {
-  return *std::ranges::find_if(hub_fixture().at("transformers").items(), [&](const JsonValue& row) {
+  return *std::ranges::find_if(hub_fixture().at("classifiers").items(), [&](const JsonValue& row) {
     return row.at("name").as_string() == name;
   });
 }
@@ -116,7 +116,8 @@ void write_hub_weights(const std::filesystem::path& path, const std::vector<Shap
   std::vector<WeightsTensor> tensors;
   for (const auto& [name, shape] : shapes) {
     const bool counter = name.ends_with("num_batches_tracked");
-    const std::vector<float> values = small_values(name, shape);
+    const std::vector<float> values =
+        counter ? std::vector<float>() : small_values(name, shape);
     const int64_t count = 7;
     const auto bytes =
         counter ? std::as_bytes(std::span(&count, 1)) : std::as_bytes(std::span(values));
