@@ -301,7 +301,7 @@ TEST(HubFolder, OptionsDecideOtherwise) {
   EXPECT_THAT(message_of(ErrorKind::usage, [&] { hub.load({.model = "vit_s_16"}); }),
               HasSubstr("says which network it holds, by its config.json; leave --model out"));
   const Network network =
-      hub.load({.classes = {"a", "b", "c", "d", "e"}, .preprocess = {"mean=0.1"}});
+      hub.load({.classes = {"a", "b", "c", "d", "e"}, .preprocess = {"mean=[0.1]"}});
   EXPECT_THAT(network.classes(), ElementsAre("a", "b", "c", "d", "e"));
   EXPECT_EQ(network.preprocess().normalisation.mean[1], 0.1);
 }
