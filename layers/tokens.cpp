@@ -48,21 +48,21 @@ std::vector<double> resize_weights(int64_t from, int64_t to) {
 
 }  // namespace
 
-ClassToken::ClassToken(int64_t channels) : channels_(channels) {
-  token_ =
-      add_parameter("", {1, 1, channels}, ParameterRole::bias, make_initializer(small_normal, {}));
+ClassToken::ClassToken(int64_t channels, int64_t count) : channels_(channels), count_(count) {
+  token_ = add_parameter("", {1, count, channels}, ParameterRole::bias,
+                         make_initializer(small_normal, {}));
 }
 
 Tensor ClassToken::forward(const Tensor& x, const Pass&) {
   const Shape& shape = x.shape();
-  const Tensor token =
-      broadcast_to(token_->value().reshape({1, 1, 1, channels_}), {shape[0], 1, 1, channels_});
+  const Tensor token = broadcast_to(token_->value().reshape({1, 1, count_, channels_}),
+                                    {shape[0], 1, count_, channels_});
   return concat({token, x.reshape({shape[0], 1, shape[1] * shape[2], channels_})}, 2);
 }
 
 Shape ClassToken::output_shape(const Shape& x) const {
   check_image("class_token", x, channels_);
-  return {x[0], 1, x[1] * x[2] + 1, x[3]};
+  return {x[0], 1, count_ + x[1] * x[2], x[3]};
 }
 
 PositionEmbedding::PositionEmbedding(const Options& options) : options_(options) {
@@ -132,15 +132,16 @@ OperatorCost PositionEmbedding::cost(const Shape&, bool) const {
 
 Tensor FirstToken::forward(const Tensor& x, const Pass&) {
   const Shape& shape = x.shape();
-  return slice(x.reshape({shape[0], shape[1] * shape[2], shape[3]}), 1, 0, 1)
+  return slice(x.reshape({shape[0], shape[1] * shape[2], shape[3]}), 1, 0, count_)
       .reshape(output_shape(shape));
 }
 
 Shape FirstToken::output_shape(const Shape& x) const {
-  if (x.rank() != 4 || x[1] * x[2] == 0) {
-    fail(ErrorKind::usage, "first_token: expected (N,H,W,C) with H and W above 0, got {}", x);
+  if (x.rank() != 4 || x[1] * x[2] < count_) {
+    fail(ErrorKind::usage, "first_token: expected (N,H,W,C) of at least {} positions, got {}",
+         count_, x);
   }
-  return {x[0], x[3]};
+  return {x[0], count_ * x[3]};
 }
 
 }  // namespace whisker

@@ -11,30 +11,30 @@
 
 namespace whisker {
 
-/// (N,H,W,C) -> (N,1,H W + 1,C): a trained token before the positions, row by row. The parameter
-/// has the layer's name, shape (1,1,C).
+/// (N,H,W,C) -> (N,1,K + H W,C): K trained tokens before the positions, row by row. The parameter
+/// has the layer's name, shape (1,K,C).
 class ClassToken final : public Module {
  public:
-  explicit ClassToken(int64_t channels);
+  explicit ClassToken(int64_t channels, int64_t count = 1);
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
   std::string type() const override { return "class_token"; }
   Shape output_shape(const Shape& x) const override;
 
  private:
-  int64_t channels_;
+  int64_t channels_, count_;
   std::shared_ptr<Parameter> token_;
 };
 
 /// Adds a trained vector per position. The parameter has the layer's name, shape (1,T,C), where T
 /// counts a `grid` of positions, which is interpolated where the image has another one (bicubic, as
-/// timm does), and the token before it.
+/// timm does), and the tokens before it.
 class PositionEmbedding final : public Module {
  public:
   struct Options {
     int64_t channels = 0;
     Pair grid = 1;       ///< of the parameter
     Pair image = 1;      ///< of what is embedded
-    int64_t tokens = 0;  ///< before the grid: 1 behind a class_token
+    int64_t tokens = 0;  ///< before the grid: those of a class_token
   };
   explicit PositionEmbedding(const Options& options);
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
@@ -52,12 +52,16 @@ class PositionEmbedding final : public Module {
   Tensor matrix_;  // see resize_matrix
 };
 
-/// (N,H,W,C) -> (N,C): the first position, which is the class token.
+/// (N,H,W,C) -> (N,K C): the first K positions, which are the tokens of a class_token.
 class FirstToken final : public Module {
  public:
+  explicit FirstToken(int64_t count = 1) : count_(count) {}
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
   std::string type() const override { return "first_token"; }
   Shape output_shape(const Shape& x) const override;
+
+ private:
+  int64_t count_;
 };
 
 }  // namespace whisker

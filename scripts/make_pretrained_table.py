@@ -93,8 +93,8 @@ def torchvision_weights(name, data):
 
 
 def timm_weights(name, data, results):
-    cfgs = _model_default_cfgs[name]
-    for tag in cfgs.tags:
+    cfgs = _model_default_cfgs.get(name)
+    for tag in cfgs.tags if cfgs else ():
         cfg = cfgs.cfgs[tag]
         size = cfg.input_size[1]
         if not tag or not (cfg.url or cfg.hf_hub_id) or cfg.num_classes != 1000 or images(

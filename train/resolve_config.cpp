@@ -2,13 +2,13 @@
 #include "train/resolve_config.h"
 
 #include "core/io/text.h"
-#include "core/io/torch_file.h"
 #include "data/files/split_folders.h"
 #include "data/images/image_folder.h"
 #include "data/sequences/labelled_text.h"
 #include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "train/data/run_data.h"
+#include "train/model/hub_folder.h"
 #include "train/model/network.h"
 
 #include <algorithm>
@@ -229,7 +229,8 @@ void follow_weights(Config& config, Notes& notes) {
   }
   std::error_code error;  // without the file a model can still be looked at; training fails later
   if (!network && !fs::exists(config.init.from, error)) return;
-  const SafetensorsFile file = open_weights(config.init.from, config.init.key);
+  config.init.from = weights_in(config.init.from);
+  const SafetensorsFile file = open_described_weights(config.init.from, config.init.key);
   std::optional<PresetOfFile> weights;
   if (!network) {
     weights = check_network(file, config.model, notes);

@@ -15,7 +15,6 @@
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/text.h"
-#include "core/io/torch_file.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/images/png_bits.h"
 #include "train/config/device_name.h"
@@ -23,6 +22,7 @@
 #include "train/device/device_choice.h"
 #include "train/experiment.h"
 #include "train/inference/image_classifier.h"
+#include "train/model/hub_folder.h"
 
 #include <algorithm>
 #include <limits>
@@ -142,7 +142,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   invocation.device_start.emplace(device_name == "auto" && alone ? "cpu" : device_name);
   const GivenFacts given = arguments.facts.read();
   std::optional<SafetensorsFile> weights =
-      open_weights(weights_file(arguments.weights), given.weights_key);
+      open_described_weights(arguments.weights, given.weights_key);
   const bool images =
       std::holds_alternative<Preprocess>(WeightsInfo::from_file(*weights, given).signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(),
@@ -265,8 +265,10 @@ void add_classify_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 4096));
   add_precision(classify, arguments->precision);
   arguments->facts.add_to(classify);
-  set_action(classify, invocation,
-             [&invocation, arguments] { return run_classify(*arguments, invocation); });
+  set_action(classify, invocation, [&invocation, arguments] {
+    arguments->weights = weights_in(arguments->weights);
+    return run_classify(*arguments, invocation);
+  });
 }
 
 }  // namespace whisker

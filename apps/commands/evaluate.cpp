@@ -18,6 +18,7 @@
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
 #include "train/experiment.h"
+#include "train/model/hub_folder.h"
 
 #include <memory>
 #include <optional>
@@ -43,7 +44,7 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
 // Opens the weights once: they say what is computed in, too.
 Network load_network(const EvaluateArguments& arguments, Device device, const GivenFacts& facts,
                      RankGroup& ranks, const Invocation& invocation) {
-  const SafetensorsFile file = open_weights(weights_file(arguments.weights), facts.weights_key);
+  const SafetensorsFile file = open_described_weights(arguments.weights, facts.weights_key);
   StoredPrecision computes;
   if (arguments.precision) {
     computes.dtype = compute_dtype(*arguments.precision, device);
@@ -185,8 +186,10 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
                      "Images: average each image and its mirror image (test-time augmentation)");
   add_precision(evaluate, arguments->precision);
   arguments->facts.add_to(evaluate);
-  set_action(evaluate, invocation,
-             [&invocation, arguments] { return run_evaluate(*arguments, invocation); });
+  set_action(evaluate, invocation, [&invocation, arguments] {
+    arguments->weights = weights_in(arguments->weights);
+    return run_evaluate(*arguments, invocation);
+  });
 }
 
 }  // namespace whisker

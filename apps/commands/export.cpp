@@ -7,6 +7,7 @@
 #include "core/io/outputs.h"
 #include "core/io/text.h"
 #include "core/tensor/device.h"
+#include "train/model/hub_folder.h"
 #include "train/onnx/export_onnx.h"
 
 #include <filesystem>
@@ -34,7 +35,7 @@ int run_export(const ExportArguments& arguments, const Invocation& invocation) {
   outputs.add_input(arguments.facts.classes);
   const std::unique_ptr<OutputFile> file = outputs.open("-o", arguments.out, onnx_format);
   const GivenFacts given = arguments.facts.read();
-  const Network network = Network::load(weights_file(arguments.weights), cpu_device, given);
+  const Network network = Network::load(arguments.weights, cpu_device, given);
   tell_notes(network.notes(), invocation);
   const std::string bytes = export_onnx(network, arguments.options);
   file->write(bytes);
@@ -59,8 +60,10 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
       "--preprocess", arguments->options.preprocess,
       "Begin with pixels (batch, height, width, 3): resize, crop and normalise in it");
   arguments->facts.add_to(command);
-  set_action(command, invocation,
-             [&invocation, arguments] { return run_export(*arguments, invocation); });
+  set_action(command, invocation, [&invocation, arguments] {
+    arguments->weights = weights_in(arguments->weights);
+    return run_export(*arguments, invocation);
+  });
 }
 
 }  // namespace whisker

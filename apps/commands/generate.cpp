@@ -4,6 +4,7 @@
 #include "apps/terminal/inputs.h"
 #include "train/config/device_name.h"
 #include "train/inference/text_generator.h"
+#include "train/model/hub_folder.h"
 
 namespace whisker {
 
@@ -34,8 +35,8 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
   generate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
   set_action(generate, invocation, [&invocation, arguments] {
-    const Network network = Network::load(weights_file(arguments->weights),
-                                          chosen_device(arguments->device, invocation));
+    const Network network =
+        Network::load(weights_in(arguments->weights), chosen_device(arguments->device, invocation));
     tell_notes(network.notes(), invocation);
     std::string text = arguments->prompt;
     generate_text(network, arguments->prompt, arguments->options,

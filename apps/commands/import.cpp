@@ -9,10 +9,10 @@
 #include "core/io/outputs.h"
 #include "core/io/safetensors_stream.h"
 #include "core/io/text.h"
-#include "core/io/torch_file.h"
 #include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "layers/weights/tensor_names.h"
+#include "train/model/hub_folder.h"
 #include "train/model/network.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
          excerpt(arguments.out), ending == ".onnx" ? " 'whisker export' writes ONNX." : "");
   }
   const GivenFacts given = arguments.facts.read();
-  const SafetensorsFile file = open_weights(weights_file(arguments.file), given.weights_key);
+  const SafetensorsFile file = open_described_weights(arguments.file, given.weights_key);
   const auto metadata = metadata_of(file, given, invocation);
   const auto arch = metadata.find("arch");
   if (arch != metadata.end() || metadata.contains("config")) {  // a network that can be used
@@ -167,8 +167,10 @@ void add_import_command(CLI::App& app, Invocation& invocation) {
       ->capture_default_str()
       ->check(CLI::IsMember({"preset", "timm", "torchvision", "file"}));
   arguments->facts.add_to(command);
-  set_action(command, invocation,
-             [&invocation, arguments] { return run_import(*arguments, invocation); });
+  set_action(command, invocation, [&invocation, arguments] {
+    arguments->file = weights_in(arguments->file);
+    return run_import(*arguments, invocation);
+  });
 }
 
 }  // namespace whisker

@@ -17,7 +17,7 @@ class App;
 namespace whisker {
 
 inline constexpr const char* weights_help =
-    "Weights file: safetensors, or PyTorch's .pth, .pt, .bin";
+    "Weights: safetensors, PyTorch's .pth, .pt, .bin, or a folder of Hugging Face";
 
 struct Invocation;
 

@@ -289,15 +289,6 @@ std::string common_folder(const std::vector<std::string>& words) {
   return common ? common->string() : "";
 }
 
-std::string weights_file(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return path;
-  const std::filesystem::path best = std::filesystem::path(path) / "best.safetensors";
-  fail(ErrorKind::checkpoint, "{}: expected a weights file, got a folder.{}", printable(path),
-       std::filesystem::exists(best, error) ? fmt::format(" Give {}.", printable(best.string()))
-                                            : "");
-}
-
 std::string bare_reason(const std::string& path, const std::string& reason) {
   for (const std::string& name : {path, printable(path)}) {
     if (reason.starts_with(name + ": ")) return reason.substr(name.size() + 2);

@@ -110,10 +110,6 @@ class InputNames {
 /// and `-`.
 std::string common_folder(const std::vector<std::string>& words);
 
-/// `path`; throws checkpoint when it is a folder, with the weights file in a run folder as the
-/// remedy.
-std::string weights_file(const std::string& path);
-
 /// `reason` without the file's name at its beginning.
 std::string bare_reason(const std::string& path, const std::string& reason);
 /// Reports on stderr that `path` was skipped, and why.

@@ -121,6 +121,7 @@ class JsonValue {
            std::holds_alternative<double>(data_);
   }
   bool is_array() const { return std::holds_alternative<Items>(data_); }
+  bool is_object() const { return std::holds_alternative<Members>(data_); }
   bool as_bool() const;
   int64_t as_int(int64_t low = std::numeric_limits<int64_t>::min(),
                  int64_t high = std::numeric_limits<int64_t>::max()) const;

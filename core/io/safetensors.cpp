@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace whisker {
@@ -223,6 +224,18 @@ void SafetensorsFile::select(std::string_view prefix) {
                                  tensors_.size() - kept.size()));
   }
   tensors_ = std::move(kept);
+}
+
+void SafetensorsFile::describe(std::map<std::string, std::string> metadata) {
+  metadata.merge(metadata_);
+  metadata_ = std::move(metadata);
+}
+
+void SafetensorsFile::replace_tensors(std::vector<SafetensorsTensor> tensors,
+                                      std::vector<std::vector<std::byte>> copies) {
+  tensors_ = std::move(tensors);
+  std::ranges::move(copies, std::back_inserter(copies_));
+  std::ranges::sort(tensors_, {}, &SafetensorsTensor::name);
 }
 
 void SafetensorsFile::add_notes(std::vector<std::string> notes) {

@@ -53,10 +53,17 @@ class SafetensorsFile {
   /// where there are none.
   void select(std::string_view prefix);
   void add_notes(std::vector<std::string> notes);
-  void set_network(std::string name, std::string library = "") {
+  /// `by` is what says so, for messages.
+  void set_network(std::string name, std::string library = "", std::string by = "its checkpoint") {
     network_ = std::move(name);
     library_ = std::move(library);
+    network_by_ = std::move(by);
   }
+  /// Adds metadata that stand elsewhere, in place of its own under the same keys.
+  void describe(std::map<std::string, std::string> metadata);
+  /// Other tensors in place of its own, over the file's bytes or over those that `copies` hold.
+  void replace_tensors(std::vector<SafetensorsTensor> tensors,
+                       std::vector<std::vector<std::byte>> copies);
   /// Keeps what the tensors' bytes point into.
   void hold(MappedFile mapping) { mapping_.emplace(std::move(mapping)); }
 
@@ -64,8 +71,11 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// All tensors, sorted by name.
   const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }
-  /// What a checkpoint of another format calls the network; "" where it does not say it.
+  /// What a checkpoint of another format, or a file beside this one, calls the network; "" where
+  /// neither says it.
   const std::string& network() const { return network_; }
+  /// What says network().
+  const std::string& network_by() const { return network_by_; }
   /// "timm" or "torchvision", where a checkpoint shows whose network it is; else "".
   const std::string& library() const { return library_; }
   /// Messages for the user: what of the file was chosen, and what was left out.
@@ -83,7 +93,7 @@ class SafetensorsFile {
   std::vector<SafetensorsTensor> tensors_;
   std::vector<std::vector<std::byte>> copies_;
   std::vector<std::string> notes_;
-  std::string network_, library_;
+  std::string network_, library_, network_by_;
 };
 
 /// One tensor to write. `bytes` is called once, when its turn comes, and its result is used before

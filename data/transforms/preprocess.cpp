@@ -15,10 +15,11 @@ namespace {
 
 constexpr int max_extent = 65535;
 
-constexpr std::array<std::pair<const char*, ResizeMode>, 3> resize_modes = {
+constexpr std::array<std::pair<const char*, ResizeMode>, 4> resize_modes = {
     {{"crop", ResizeMode::crop},
      {"squash", ResizeMode::squash},
-     {"letterbox", ResizeMode::letterbox}}};
+     {"letterbox", ResizeMode::letterbox},
+     {"squash_crop", ResizeMode::squash_crop}}};
 constexpr std::array<std::pair<const char*, Interpolation>, 2> interpolations = {
     {{"bilinear", Interpolation::bilinear}, {"bicubic", Interpolation::bicubic}}};
 constexpr std::array<std::pair<const char*, int>, 2> channel_names = {{{"RGB", 3}, {"gray", 1}}};
@@ -148,8 +149,10 @@ void Preprocess::check() const {
     fail(ErrorKind::usage, "preprocess.resize_mode: {} needs size, not resize_short",
          name_in(resize_modes, resize_mode));
   }
-  if (resize_mode != ResizeMode::crop && crop != ImageSize{}) {
-    fail(ErrorKind::usage, "preprocess.crop: only resize_mode crop has a crop, not {}",
+  const bool crops = resize_mode == ResizeMode::crop || resize_mode == ResizeMode::squash_crop;
+  if (!crops && crop != ImageSize{}) {
+    fail(ErrorKind::usage,
+         "preprocess.crop: only resize_mode crop and squash_crop have a crop, not {}",
          name_in(resize_modes, resize_mode));
   }
   for (const int extent : {resize_short, size.height, size.width, crop.height, crop.width}) {
@@ -202,7 +205,10 @@ ImageSize resized_extents(const Preprocess& preprocess, int height, int width) {
     if (height < width) return {side, long_side(width, height)};
     return {long_side(height, width), side};
   }
-  if (preprocess.resize_mode == ResizeMode::squash) return size;
+  if (preprocess.resize_mode == ResizeMode::squash ||
+      preprocess.resize_mode == ResizeMode::squash_crop) {
+    return size;
+  }
   const double by_height = static_cast<double>(size.height) / height;
   const double by_width = static_cast<double>(size.width) / width;
   const bool cover = preprocess.resize_mode == ResizeMode::crop;

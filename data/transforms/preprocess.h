@@ -30,8 +30,9 @@ struct Normalisation {
 };
 
 /// crop: shrink or enlarge, keeping the shape, then cut the center out; squash: to `size`, shape
-/// lost; letterbox: whole into `size`, keeping the shape, black bars around.
-enum class ResizeMode { crop, squash, letterbox };
+/// lost; letterbox: whole into `size`, keeping the shape, black bars around; squash_crop: squash,
+/// then cut the center out.
+enum class ResizeMode { crop, squash, letterbox, squash_crop };
 
 struct ImageSize {
   int height = 0;
@@ -44,7 +45,8 @@ struct Preprocess {
   int resize_short = 0;
   /// Extents after resizing; in mode crop the image is made to cover them. {0, 0}: not used.
   ImageSize size{};
-  /// What is cut out of the center in mode crop; {0, 0}: `size`, or a square of resize_short.
+  /// What is cut out of the center in modes crop and squash_crop; {0, 0}: `size`, or a square of
+  /// resize_short.
   ImageSize crop{};
   ResizeMode resize_mode = ResizeMode::crop;
   Interpolation interpolation = Interpolation::bilinear;

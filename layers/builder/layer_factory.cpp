@@ -190,27 +190,33 @@ MadeLayer make_multi_head_attention(LayerArguments& arguments, const LayerContex
       .names = names})};
 }
 
-MadeLayer make_class_token(LayerArguments&, const LayerContext& context) {
-  return {std::make_shared<ClassToken>(context.flow.channels())};
+int64_t token_count(LayerArguments& arguments) {
+  constexpr int64_t most_tokens = 1024;
+  return arguments.integer({"count"}, {.min = 1, .max = most_tokens}, 1);
+}
+
+MadeLayer make_class_token(LayerArguments& arguments, const LayerContext& context) {
+  return {std::make_shared<ClassToken>(context.flow.channels(), token_count(arguments))};
 }
 
 MadeLayer make_position_embedding(LayerArguments& arguments, const LayerContext& context) {
-  const bool token = context.flow.patches.rank() == 4;
-  const Shape& image = token ? context.flow.patches : context.flow.shape;
+  const bool tokens = context.flow.patches.rank() == 4;
+  const Shape& image = tokens ? context.flow.patches : context.flow.shape;
   if (image.rank() != 4) {
     fail(ErrorKind::usage, "position_embedding: expected images (N,H,W,C), got {}", image);
   }
   const Pair extents{image[1], image[2]};
+  const int64_t before = tokens ? context.flow.shape[2] - image[1] * image[2] : 0;
   const Pair usual = context.grid > 0 ? Pair{context.grid, context.grid} : extents;
   return {std::make_shared<PositionEmbedding>(
       PositionEmbedding::Options{.channels = context.flow.channels(),
                                  .grid = arguments.pair({"grid"}, 1).value_or(usual),
                                  .image = extents,
-                                 .tokens = token ? 1 : 0})};
+                                 .tokens = before})};
 }
 
-MadeLayer make_first_token(LayerArguments&, const LayerContext&) {
-  return {std::make_shared<FirstToken>()};
+MadeLayer make_first_token(LayerArguments& arguments, const LayerContext&) {
+  return {std::make_shared<FirstToken>(token_count(arguments))};
 }
 
 MadeLayer make_flatten(LayerArguments&, const LayerContext&) {
@@ -322,9 +328,9 @@ constexpr LayerType types[] = {
     {"drop_path", "rate", make_drop_path, {"stochasticdepth"}},
     {"layer_scale", "initial", make_layer_scale},
     {"multi_head_attention", "heads", make_multi_head_attention, {"multiheadattention"}},
-    {"class_token", "", make_class_token},
+    {"class_token", "count", make_class_token},
     {"position_embedding", "grid", make_position_embedding},
-    {"first_token", "", make_first_token},
+    {"first_token", "count", make_first_token},
     {"squeeze_excite", "units", make_squeeze_excite, {"squeezeexcitation"}},
     {"flatten", "", make_flatten},
     {"embedding", "", make_embedding},

@@ -162,8 +162,31 @@ inline constexpr Rows vit[] = {
     {"head", "heads.head"},
 };
 
+// EfficientNet-Lite0, which torchvision lacks: the names of EfficientNet-PyTorch, which numbers the
+// blocks through, stand where torchvision's do.
+inline constexpr NamePair lite_first[] = {
+    {"conv_dw", "_depthwise_conv"}, {"bn1", "_bn1"}, {"conv_pw", "_project_conv"}, {"bn2", "_bn2"}};
+inline constexpr NamePair lite[] = {{"conv_pw", "_expand_conv"},    {"bn1", "_bn0"},
+                                    {"conv_dw", "_depthwise_conv"}, {"bn2", "_bn1"},
+                                    {"conv_pwl", "_project_conv"},  {"bn3", "_bn2"}};
+inline constexpr Rows efficientnet_lite0[] = {
+    {"conv_stem", "_conv_stem"},
+    {"bn1", "_bn0"},
+    {"blocks.0.0", "_blocks.0", lite_first},
+    {"blocks.1.{b}", "_blocks.{b+1}", lite, 2},
+    {"blocks.2.{b}", "_blocks.{b+3}", lite, 2},
+    {"blocks.3.{b}", "_blocks.{b+5}", lite, 3},
+    {"blocks.4.{b}", "_blocks.{b+8}", lite, 3},
+    {"blocks.5.{b}", "_blocks.{b+11}", lite, 4},
+    {"blocks.6.{b}", "_blocks.{b+15}", lite, 1},
+    {"conv_head", "_conv_head"},
+    {"bn2", "_bn1"},
+    {"classifier", "_fc"},
+};
+
 // A table that covers another one's names comes behind it.
 inline constexpr std::span<const Rows> tables[] = {vgg,
+                                                   efficientnet_lite0,
                                                    mobilenet_v2,
                                                    mobilenet_v3_large,
                                                    mobilenet_v3_small,
@@ -172,5 +195,56 @@ inline constexpr std::span<const Rows> tables[] = {vgg,
                                                    regnet,
                                                    convnext,
                                                    vit};
+
+// Classifiers of Hugging Face's transformers, without the network's own prefix (`vit.`): their
+// names stand where timm's do, beside those of the preset that reads them.
+inline constexpr NamePair transformers_vit_block[] = {
+    {"layernorm_before", "norm1"},           {"attention.attention.query", "attn.q"},
+    {"attention.attention.key", "attn.k"},   {"attention.attention.value", "attn.v"},
+    {"attention.output.dense", "attn.proj"}, {"layernorm_after", "norm2"},
+    {"intermediate.dense", "mlp.fc1"},       {"output.dense", "mlp.fc2"}};
+inline constexpr Rows transformers_vit[] = {
+    {"embeddings.cls_token", "cls_token"},
+    {"embeddings.distillation_token", "dist_token"},
+    {"embeddings.position_embeddings", "pos_embed"},
+    {"embeddings.patch_embeddings.projection", "patch_embed.proj"},
+    {"encoder.layer.{a}", "blocks.{a}", transformers_vit_block},
+    {"layernorm", "norm"},
+    {"classifier", "head"},
+    {"cls_classifier", "head"},
+    {"distillation_classifier", "head_dist"},
+};
+
+inline constexpr NamePair transformers_convnext_block[] = {
+    {"dwconv", "block.0"},
+    {"layernorm", "block.2"},
+    {"pwconv1", "block.3"},
+    {"pwconv2", "block.5"},
+    {"layer_scale_parameter", "layer_scale"}};
+inline constexpr Rows transformers_convnext[] = {
+    {"embeddings.patch_embeddings", "features.0.0"},
+    {"embeddings.layernorm", "features.0.1"},
+    {"encoder.stages.1.downsampling_layer.{b}", "features.2.{b}"},
+    {"encoder.stages.2.downsampling_layer.{b}", "features.4.{b}"},
+    {"encoder.stages.3.downsampling_layer.{b}", "features.6.{b}"},
+    {"encoder.stages.0.layers.{b}", "features.1.{b}", transformers_convnext_block},
+    {"encoder.stages.1.layers.{b}", "features.3.{b}", transformers_convnext_block},
+    {"encoder.stages.2.layers.{b}", "features.5.{b}", transformers_convnext_block},
+    {"encoder.stages.3.layers.{b}", "features.7.{b}", transformers_convnext_block},
+    {"layernorm", "classifier.0"},
+    {"classifier", "classifier.2"},
+};
+
+inline constexpr NamePair transformers_resnet_block[] = {
+    {"layer.{c}.convolution", "conv{c+1}"},
+    {"layer.{c}.normalization", "bn{c+1}"},
+    {"shortcut.convolution", "downsample.0"},
+    {"shortcut.normalization", "downsample.1"}};
+inline constexpr Rows transformers_resnet[] = {
+    {"embedder.embedder.convolution", "conv1"},
+    {"embedder.embedder.normalization", "bn1"},
+    {"encoder.stages.{a}.layers.{b}", "layer{a+1}.{b}", transformers_resnet_block},
+    {"classifier.1", "fc"},
+};
 
 }  // namespace whisker::name_tables

@@ -100,6 +100,24 @@ std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const Pres
        by == by_file_name ? ", or another name of the file" : "");
 }
 
+// What the file's network() names. In config.json a name is one of timm's architectures, with the
+// tag of its weights: "timm/resnet18_gn" is no resnet18.
+std::optional<PresetName> network_of(const SafetensorsFile& file) {
+  auto found = find_preset_name(file.network());
+  if (!found || file.network_by() != by_config_json) return found;
+  const std::string whole = fmt::format("timm/{}", found->network);
+  const bool named = file.network() == whole || file.network().starts_with(whole + ".");
+  return named ? std::move(found) : std::nullopt;
+}
+
+// Of a network that timm calls otherwise than any preset, tensors do not tell what it computes.
+[[noreturn]] void refuse_architecture(const SafetensorsFile& file, const std::string& preset) {
+  fail(ErrorKind::checkpoint,
+       "{}: {} says {}, which is no preset: it has the tensors of {} and may compute something "
+       "else. --model NAME takes them for that preset all the same.",
+       file.name(), by_config_json, excerpt(file.network()), preset);
+}
+
 // Throws usage for a text that names no preset of images.
 PresetName given_preset(const std::string& text) {
   const auto name = find_preset_name(text);
@@ -122,9 +140,11 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
     const char* by;
   };
   const std::string own = names.file ? file.name() : "";
-  std::vector<Said> said = {{names.metadata, find_preset_name(names.metadata), by_metadata},
-                            {file.network(), find_preset_name(file.network()), by_checkpoint},
-                            {"", preset_name_of_file(own), by_file_name}};
+  const bool by_json = file.network_by() == by_config_json;
+  std::vector<Said> said = {
+      {names.metadata, find_preset_name(names.metadata), by_metadata},
+      {file.network(), network_of(file), by_json ? by_config_json : by_checkpoint},
+      {"", preset_name_of_file(own), by_file_name}};
   if (!names.model.empty()) {
     said.insert(said.begin(), Said{names.model, given_preset(names.model), by_option});
   }
@@ -141,6 +161,7 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   std::optional<PresetOfFile> found =
       said.empty() ? preset_by_tensors(file) : named_preset(file, *said[0].name, said[0].by);
   if (!found) return std::nullopt;
+  if (said.empty() && by_json) refuse_architecture(file, found->name);
   found->unknown = std::move(unknown);
   // "resnet50" and resnet50.a3_in1k.pth: the weaker name says more.
   for (const Said& one : said) {
@@ -189,7 +210,7 @@ std::string name_in_vain(const SafetensorsFile& file) {
   const std::string metadata = network_in_metadata(file);
   const std::string& name = metadata.empty() ? file.network() : metadata;
   if (name.empty()) return {};
-  return fmt::format(", though {} says {}", metadata.empty() ? by_checkpoint : by_metadata,
+  return fmt::format(", though {} says {}", metadata.empty() ? file.network_by() : by_metadata,
                      printable(name));
 }
 

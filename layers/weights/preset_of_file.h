@@ -4,9 +4,10 @@
 // Note [Look-alikes]: networks of several families have the same tensors and compute something
 // else: TensorFlow's padding and epsilon in timm's tf_* networks, other epsilons of timm's
 // MobileNetV3, DeiT's mean and std. So names come first: what the user says, the file's metadata,
-// its own name. A name must fit the tensors: one that does not is refused, but that of a file whose
-// tensors are named as another library names those of these layers; then they say more. Of presets
-// that nothing tells apart the first is assumed, and the others are said.
+// timm's config.json beside it, its own name. A name must fit the tensors: one that does not is
+// refused, but that of a file whose tensors are named as another library names those of these
+// layers; then they say more. Of presets that nothing tells apart the first is assumed, and the
+// others are said.
 #pragma once
 
 #include "core/io/safetensors.h"
@@ -18,6 +19,9 @@
 #include <vector>
 
 namespace whisker {
+
+/// SafetensorsFile::network_by() of Hugging Face's config.json beside the file.
+inline constexpr const char* by_config_json = "its config.json";
 
 /// What may name the network of a file, the strongest first; "" for what is silent.
 struct NetworkNames {

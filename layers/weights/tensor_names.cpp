@@ -145,6 +145,23 @@ std::vector<std::string> translated_names(std::span<const std::string> names,
   return best;
 }
 
+std::vector<std::string> names_from_transformers(std::string_view model_type,
+                                                 std::span<const std::string> names) {
+  const std::map<std::string_view, std::span<const Rows>> by_type = {
+      {"vit", name_tables::transformers_vit},
+      {"deit", name_tables::transformers_vit},
+      {"convnext", name_tables::transformers_convnext},
+      {"resnet", name_tables::transformers_resnet}};
+  const std::string prefix = fmt::format("{}.", model_type);
+  std::vector<std::string> renamed;
+  for (const std::string& name : names) {
+    const std::string_view own =
+        std::string_view(name).substr(name.starts_with(prefix) ? prefix.size() : 0);
+    renamed.push_back(translate(by_type.at(model_type), Naming::torchvision, own).value_or(name));
+  }
+  return renamed;
+}
+
 std::vector<std::string> names_of(Naming naming, std::span<const std::string> names) {
   for (const std::span<const Rows> table : tables) {
     std::vector<std::string> renamed;

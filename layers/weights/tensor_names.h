@@ -26,4 +26,10 @@ std::vector<std::string> translated_names(std::span<const std::string> names,
 /// them; as they are where no table does.
 std::vector<std::string> names_of(Naming naming, std::span<const std::string> names);
 
+/// `names` of the classifier of Hugging Face's transformers that its config.json calls
+/// `model_type` (vit, deit, convnext, resnet), as timm writes them, or torchvision for convnext and
+/// resnet. Those of no other tensor of the network stay. Throws internal for other types.
+std::vector<std::string> names_from_transformers(std::string_view model_type,
+                                                 std::span<const std::string> names);
+
 }  // namespace whisker

@@ -48,6 +48,7 @@ inline constexpr LayerCase layer_cases[] = {
     {"position_embedding"},
     {"position_embedding: 5"},
     {"sequential: [class_token, {position_embedding: [3, 12]}, first_token]"},
+    {"sequential: [{class_token: 2}, {position_embedding: [3, 12]}, {first_token: 2}]"},
     {"first_token"},
     {"squeeze_excite: {units: channels / 2, gate: hard_sigmoid}"},
     {"sequential: [{batch_norm: {activation: silu}}, {squeeze_excite: {units: channels / 2}}]"},

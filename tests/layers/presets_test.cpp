@@ -44,6 +44,7 @@ TEST(Presets, HaveTheirParameterCounts) {
                                {"mobilenet_v3_large", 224, 1000, 5'483'032, 174},
                                {"densenet121", 224, 1000, 7'978'856, 364},
                                {"efficientnet_b0", 224, 1000, 5'288'548, 213},
+                               {"efficientnet_lite0", 224, 1000, 4'652'008, 149},
                                {"efficientnet_v2_s", 384, 1000, 21'458'488, 452},
                                {"regnet_y_400mf", 224, 1000, 4'344'144, 225},
                                {"convnext_tiny", 224, 1000, 28'589'128, 182},

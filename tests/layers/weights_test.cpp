@@ -366,10 +366,14 @@ TEST(Weights, OfTimmAndTorchvisionAreRenamedBothWays) {
   const Case cases[] = {
       {{"features.0.weight", "pre_logits.fc1.bias", "head.fc.weight"},
        {"features.0.weight", "classifier.0.bias", "classifier.6.weight"}},
-      {{"conv_stem.weight", "blocks.0.0.bn2.running_mean", "blocks.5.2.conv_pwl.weight",
-        "bn2.num_batches_tracked"},
-       {"features.0.0.weight", "features.1.conv.2.running_mean", "features.16.conv.2.weight",
-        "features.18.1.num_batches_tracked"}},
+      {{"conv_stem.weight", "blocks.0.0.bn2.running_mean", "blocks.2.2.bn1.bias",
+        "blocks.5.2.conv_pwl.weight", "bn2.num_batches_tracked"},
+       {"features.0.0.weight", "features.1.conv.2.running_mean", "features.6.conv.0.1.bias",
+        "features.16.conv.2.weight", "features.18.1.num_batches_tracked"}},
+      {{"bn1.bias", "blocks.0.0.bn2.weight", "blocks.3.2.conv_pwl.weight", "blocks.6.0.bn1.bias",
+        "bn2.bias", "classifier.bias"},
+       {"_bn0.bias", "_blocks.0._bn2.weight", "_blocks.7._project_conv.weight",
+        "_blocks.15._bn0.bias", "_bn1.bias", "_fc.bias"}},  // EfficientNet-PyTorch's
       {{"blocks.3.3.bn3.weight", "blocks.5.2.se.conv_expand.bias", "blocks.6.0.conv.weight",
         "conv_head.bias"},
        {"features.10.block.2.1.weight", "features.15.block.2.fc2.bias", "features.16.0.weight",

@@ -241,8 +241,9 @@ void check_together(const YamlNode& root, const Config& config) {
     refuse("data.val_split", "0, as data.val is given",
            "Set data.val_split=0, or leave data.val empty.");
   }
-  if (data.resize_mode == ResizeMode::crop && data.resize_short > 0 &&
-      data.resize_short < data.image_size) {
+  const bool crops =
+      data.resize_mode == ResizeMode::crop || data.resize_mode == ResizeMode::squash_crop;
+  if (crops && data.resize_short > 0 && data.resize_short < data.image_size) {
     refuse("data.resize_short",
            fmt::format("0 or at least data.image_size {}, which is cut from it", data.image_size));
   }

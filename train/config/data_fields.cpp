@@ -11,7 +11,7 @@ using fields::share;
 constexpr std::string_view cache_names[] = {"none", "memory", "disk", "device"};
 constexpr std::string_view decode_names[] = {"fast", "exact"};
 constexpr std::string_view sampling_names[] = {"shuffle", "balanced", "weighted", "sequential"};
-constexpr std::string_view resize_names[] = {"crop", "squash", "letterbox"};
+constexpr std::string_view resize_names[] = {"crop", "squash", "letterbox", "squash_crop"};
 constexpr std::string_view interpolation_names[] = {"bilinear", "bicubic"};
 constexpr std::string_view kind_names[] = {"images", "text", "language", "rows", "series"};
 constexpr std::string_view level_names[] = {"characters", "words"};
@@ -109,7 +109,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
            .high = 8192});
   v.field(
       "resize_mode", EnumField(c.resize_mode, Names(resize_names)),
-      {.about = "how an image that is not square becomes one: its middle, squashed, or with bars"});
+      {.about = "how an image that is not square becomes one: its middle, squashed, with bars, or "
+                "squashed and its middle"});
   v.field("interpolation", EnumField(c.interpolation, Names(interpolation_names)),
           {.about = "resampling filter when an image is resized"});
   v.field("antialias", c.antialias, {.about = "widen the filter when shrinking"});

@@ -31,6 +31,10 @@ Preprocess preprocess_of(const DataConfig& data) {
   if (data.resize_short > 0 && data.resize_mode == ResizeMode::crop) {
     preprocess.resize_short = static_cast<int>(data.resize_short);
     preprocess.crop = {side, side};
+  } else if (data.resize_short > 0 && data.resize_mode == ResizeMode::squash_crop) {
+    const auto whole = static_cast<int>(data.resize_short);
+    preprocess.size = {whole, whole};
+    preprocess.crop = {side, side};
   } else {
     preprocess.size = {side, side};
   }
@@ -68,7 +72,7 @@ namespace {
 
 // The data section that describes `preprocess`, whose images are square.
 std::string data_text(const Preprocess& preprocess) {
-  constexpr const char* modes[] = {"crop", "squash", "letterbox"};
+  constexpr const char* modes[] = {"crop", "squash", "letterbox", "squash_crop"};
   const Normalisation& normal = preprocess.normalisation;
   const auto channels = static_cast<size_t>(preprocess.channels);
   const int side = preprocess.output().height;

@@ -2,8 +2,8 @@
 
 #include "core/io/counted.h"
 #include "core/io/text.h"
-#include "core/io/torch_file.h"
 #include "layers/weights/weights.h"
+#include "train/model/hub_folder.h"
 #include "train/model/signature.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string some_of(const std::vector<std::string>& classes) {
 InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
                                     ParameterArena& arena,
                                     const std::vector<std::string>& classes) {
-  const SafetensorsFile file = open_weights(init.from, init.key);
+  const SafetensorsFile file = open_described_weights(init.from, init.key);
   const std::vector<std::string> stored = classes_of(file.metadata(), file.name());
   const bool named = !stored.empty() && !classes.empty();
   const bool others = named && stored != classes;

@@ -4,12 +4,12 @@
 #include "core/autograd/autograd.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
-#include "core/io/torch_file.h"
 #include "core/version.h"
 #include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
 #include "layers/weights/weights.h"
 #include "train/config/preprocess_config.h"
+#include "train/model/hub_folder.h"
 #include "train/model/imagenet_classes.h"
 
 #include <algorithm>
@@ -61,13 +61,6 @@ namespace {
 
 using Metadata = std::map<std::string, std::string>;
 
-std::string json_list(const std::vector<std::string>& names) {
-  JsonWriter json;
-  json.begin_array();
-  for (const std::string& name : names) json.value(name);
-  return json.end_array().str();
-}
-
 bool has(const Metadata& metadata, const char* key) {
   const auto found = metadata.find(key);
   return found != metadata.end() && !found->second.empty();
@@ -81,9 +74,10 @@ std::optional<PresetOfFile> recognised(const SafetensorsFile& file, const std::s
   if (has(metadata, "config") || has(metadata, "sequence")) {
     const Preset* const asked = find_preset(model);
     if (!model.empty() && (!asked || asked->name != stored)) {
-      fail(ErrorKind::usage,
-           "--model: {} says which network `whisker train` trained{}; leave --model out, got {}",
-           file.name(), stored.empty() ? "" : ", " + printable(stored), excerpt(model));
+      const bool trained = file.network().empty();
+      fail(ErrorKind::usage, "--model: {} says which network {}{}; leave --model out, got {}",
+           file.name(), trained ? "`whisker train` trained" : "it holds, by " + file.network_by(),
+           stored.empty() ? "" : ", " + printable(stored), excerpt(model));
     }
     return std::nullopt;
   }
@@ -110,6 +104,11 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   }
   const bool one_logit = preset->classes == 1;
   const int64_t classes = one_logit ? 2 : preset->classes;
+  if (const auto stored = classes_of(metadata, file.name());
+      !stored.empty() && std::ssize(stored) != classes) {
+    fail(ErrorKind::checkpoint, "{}: expected {} names of classes, as its head has outputs, got {}",
+         file.name(), classes, stored.size());
+  }
   metadata["arch"] = preset->name;
   if (one_logit) {
     metadata["config"] = fmt::format("model: {{preset: {}, one_logit: true}}\n", preset->name);
@@ -129,7 +128,7 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
       for (int64_t c = 0; c < classes; ++c) names.push_back(fmt::to_string(c));
       note += ", numbered from 0: --classes FILE names them, one per line";
     }
-    metadata["classes"] = json_list(names);
+    metadata["classes"] = class_names_json(names);
   }
   std::string unknown_tag;
   if (!has(metadata, "preprocess")) {
@@ -148,10 +147,12 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   notes.push_back(note);
   std::error_code error;
   const auto beside = std::filesystem::path(file.name()).parent_path() / "config.json";
-  if (std::filesystem::exists(beside, error)) {
-    notes.push_back(fmt::format("{} beside it is not read: --model, --classes and --input say what "
-                                "else is known",
-                                printable(beside.string())));
+  if (file.network_by() != by_config_json && std::filesystem::exists(beside, error)) {
+    notes.push_back(
+        fmt::format("{} beside it is not read, but beside model.safetensors or "
+                    "pytorch_model.bin: --model, --classes and --input say what else "
+                    "is known",
+                    printable(beside.string())));
   }
   for (std::string& other : notes_on(file.name(), *preset)) notes.push_back(std::move(other));
   if (!unknown_tag.empty()) notes.push_back(std::move(unknown_tag));
@@ -210,7 +211,7 @@ std::string without_paths(const std::string& config) {
 std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
-      {"classes", json_list(signature.classes)},
+      {"classes", class_names_json(signature.classes)},
       {signature.input_key(), signature.input_json()},
       {"config", without_paths(config)},
       {"metrics", metrics},
@@ -233,7 +234,7 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
            file.name(), given.classes.size());
     }
     check_given_classes(file, given.classes, notes);
-    metadata["classes"] = json_list(given.classes);
+    metadata["classes"] = class_names_json(given.classes);
     const auto positive = std::ranges::find(stored, metadata["positive_class"]);
     if (positive != stored.end()) {
       metadata["positive_class"] = given.classes[static_cast<size_t>(positive - stored.begin())];
@@ -289,7 +290,7 @@ WeightsInfo::Built WeightsInfo::build(const std::string& file) const {
 
 Network Network::load(const std::filesystem::path& path, Device device, const GivenFacts& given,
                       DType compute) {
-  return load(open_weights(path, given.weights_key), device, given, compute);
+  return load(open_described_weights(path, given.weights_key), device, given, compute);
 }
 
 Network Network::load(const SafetensorsFile& file, Device device, const GivenFacts& given,

@@ -131,6 +131,13 @@ Signature Signature::from_metadata(const std::map<std::string, std::string>& met
   return signature;
 }
 
+std::string class_names_json(const std::vector<std::string>& names) {
+  JsonWriter json;
+  json.begin_array();
+  for (const std::string& name : names) json.value(name);
+  return json.end_array().str();
+}
+
 std::vector<std::string> classes_of(const std::map<std::string, std::string>& metadata,
                                     const std::string& file) {
   std::vector<std::string> classes;
@@ -140,8 +147,9 @@ std::vector<std::string> classes_of(const std::map<std::string, std::string>& me
   const JsonValue json =
       JsonValue::parse(found->second, {.name = file + ": classes", .kind = ErrorKind::checkpoint});
   // Two of ImageNet's classes are cranes and two are maillots: of images, a file that was made
-  // elsewhere may name them so. What is labelled by such a name is refused; see class_number.
-  const bool may_repeat = !metadata.contains("config") && !metadata.contains("sequence");
+  // elsewhere may name them so, also where config.json said its network. What is labelled by such a
+  // name is refused; see class_number.
+  const bool may_repeat = !metadata.contains("whisker_version") && !metadata.contains("sequence");
   for (const JsonValue& item : json.items()) {
     const std::string& name = item.as_string();
     if (!known.insert(name).second && !may_repeat) {

@@ -52,6 +52,8 @@ struct Signature {
                                  const std::string& file);
 };
 
+/// Class names as the metadata hold them.
+std::string class_names_json(const std::vector<std::string>& names);
 /// The class names in a weights file's metadata; empty when it has none. Throws checkpoint when
 /// they are not a list of names, or when `whisker train` wrote the file and two are equal.
 std::vector<std::string> classes_of(const std::map<std::string, std::string>& metadata,

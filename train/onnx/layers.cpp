@@ -320,6 +320,19 @@ const Parameter& only_parameter(const Module& layer) {
   return *layer.own_parameters().front();
 }
 
+// (positions, channels) as (channels, positions).
+template <class T>
+Floats channels_first(const std::vector<T>& values, int64_t positions, int64_t channels) {
+  Floats turned(values.size());
+  for (int64_t i = 0; i < positions; ++i) {
+    for (int64_t c = 0; c < channels; ++c) {
+      turned[static_cast<size_t>(c * positions + i)] =
+          static_cast<float>(values[static_cast<size_t>(i * channels + c)]);
+    }
+  }
+  return turned;
+}
+
 OnnxValue add_layer_scale(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
   const Parameter& scale = only_parameter(layer);
   Extents64 shape = {scale.shape().count()};
@@ -332,12 +345,13 @@ OnnxValue add_layer_scale(const OnnxContext& context, const Module& layer, const
 OnnxValue add_class_token(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
   OnnxGraph& graph = context.graph;
   const Parameter& parameter = only_parameter(layer);
-  const int64_t channels = x.shape[3];
+  const int64_t channels = x.shape[3], count = parameter.shape()[1];
   const std::string token =
-      graph.constant(parameter.name(), Extents64{1, channels, 1, 1}, values_of(context, parameter));
+      graph.constant(parameter.name(), Extents64{1, channels, 1, count},
+                     channels_first(values_of(context, parameter), count, channels));
   const std::string examples = graph.node("Shape", {x.name}, {{"end", int64_t{1}}});
-  const std::string extents =
-      graph.node("Concat", {examples, graph.integers({channels, 1, 1})}, {{"axis", int64_t{0}}});
+  const std::string extents = graph.node("Concat", {examples, graph.integers({channels, 1, count})},
+                                         {{"axis", int64_t{0}}});
   const std::string tokens = graph.node("Expand", {token, extents});
   const std::string row =
       graph.node("Reshape", {x.name, graph.integers({0, channels, 1, x.shape[1] * x.shape[2]})});
@@ -405,22 +419,18 @@ OnnxValue add_position_embedding(const OnnxContext& context, const Module& modul
   const NoGrad no_grad;
   const Shape one = x.shape.with(0, 1);
   const std::vector<double> added = layer.forward(zeros(one)).to_vector();
-  const int64_t positions = one[1] * one[2], channels = one[3];
-  Floats values(added.size());
-  for (int64_t i = 0; i < positions; ++i) {
-    for (int64_t c = 0; c < channels; ++c) {
-      values[c * positions + i] = static_cast<float>(added[i * channels + c]);
-    }
-  }
-  const std::string constant = context.graph.constant(
-      only_parameter(layer).name(), Extents64{1, channels, one[1], one[2]}, values);
+  const std::string constant =
+      context.graph.constant(only_parameter(layer).name(), Extents64{1, one[3], one[1], one[2]},
+                             channels_first(added, one[1] * one[2], one[3]));
   return result_of(layer, x, context.graph.node("Add", {x.name, constant}));
 }
 
 OnnxValue add_first_token(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
   OnnxGraph& graph = context.graph;
-  const std::string first = graph.node(
-      "Slice", {x.name, graph.integers({0, 0}), graph.integers({1, 1}), graph.integers({2, 3})});
+  const int64_t count = layer.output_shape(x.shape)[1] / x.shape[3];
+  std::string first = graph.node("Slice", {x.name, graph.integers({0, 0}),
+                                           graph.integers({1, count}), graph.integers({2, 3})});
+  if (count > 1) first = transpose(context, first, {0, 2, 3, 1});
   return result_of(layer, x, graph.node("Flatten", {first}, {{"axis", int64_t{1}}}));
 }
 

@@ -37,7 +37,10 @@ class PreprocessGraph {
           graph_.node("Mul", {extents_, graph_.integers({preprocess_.resize_short})});
       return graph_.node("Div", {wanted, shorter_side()});
     }
-    if (preprocess_.resize_mode == ResizeMode::squash) return integers(size);
+    if (preprocess_.resize_mode == ResizeMode::squash ||
+        preprocess_.resize_mode == ResizeMode::squash_crop) {
+      return integers(size);
+    }
     const bool cover = preprocess_.resize_mode == ResizeMode::crop;
     const std::string given = cast(extents_, onnx_double);
     const std::string ratios = graph_.node("Div", {cast(integers(size), onnx_double), given});

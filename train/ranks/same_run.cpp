@@ -5,6 +5,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/files/file_walk.h"
+#include "train/model/hub_folder.h"
 
 #include <algorithm>
 #include <set>
@@ -119,7 +120,8 @@ void require_same_start(RankGroup& ranks, const Config& config, const RunData& d
   require_same(ranks, hash64(hashed), [&] { return facts_of_data(config, data); },
                {.kind = ErrorKind::data, .what = "set of training and validation data"});
   if (!config.init.from.empty()) {
-    require_same(ranks, Facts{{.name = "init.from", .value = content_of(config.init.from)}},
+    require_same(ranks,
+                 Facts{{.name = "init.from", .value = content_of(weights_in(config.init.from))}},
                  {.kind = ErrorKind::checkpoint, .what = "weights file to start from"});
   }
   Facts facts = facts_of_ranks(config);

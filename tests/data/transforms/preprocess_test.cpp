@@ -39,6 +39,11 @@ TEST(Preprocess, ResizedExtents) {
   EXPECT_EQ(resized_extents(box, 1000, 1), (ImageSize{64, 1}));
   const Preprocess squash{.size = {64, 48}, .resize_mode = ResizeMode::squash};
   EXPECT_EQ(resized_extents(squash, 100, 7), (ImageSize{64, 48}));
+  const Preprocess middle{
+      .size = {64, 48}, .crop = {32, 40}, .resize_mode = ResizeMode::squash_crop};
+  EXPECT_EQ(resized_extents(middle, 100, 7), (ImageSize{64, 48}));
+  EXPECT_EQ(middle.output(), (ImageSize{32, 40}));
+  EXPECT_EQ(preprocess_record(middle, 100, 7).rows.first, 16);
 }
 
 // resize() is tested against Pillow; here the cut, the bars, the order of channels and the numbers.
@@ -129,8 +134,8 @@ TEST(Preprocess, ErrorsNameTheKey) {
   EXPECT_EQ(reason(R"({"resize_shrt": 3})"),
             "w.safetensors: preprocess: unknown key 'resize_shrt'; did you mean 'resize_short'?");
   EXPECT_EQ(reason(R"({"size": 8, "resize_mode": "stretch"})"),
-            "w.safetensors: preprocess.resize_mode: expected one of crop, squash, letterbox, got "
-            "'stretch'");
+            "w.safetensors: preprocess.resize_mode: expected one of crop, squash, letterbox, "
+            "squash_crop, got 'stretch'");
   EXPECT_EQ(
       reason(R"({"size": 8, "rules": 3})"),
       "w.safetensors: preprocess.rules: expected 1 to 2, got 3. A newer version of whisker may "
@@ -144,6 +149,11 @@ TEST(Preprocess, ErrorsNameTheKey) {
   EXPECT_EQ(reason(R"({"size": 0})"), "w.safetensors: preprocess.size: expected 1 to 65535, got 0");
   EXPECT_EQ(reason(R"({"resize_short": 8, "resize_mode": "squash"})"),
             "w.safetensors: preprocess.resize_mode: squash needs size, not resize_short");
+  EXPECT_EQ(reason(R"({"size": 8, "crop": 6, "resize_mode": "squash_crop"})"), "no error");
+  EXPECT_EQ(
+      reason(R"({"size": 8, "crop": 6, "resize_mode": "squash"})"),
+      "w.safetensors: preprocess.crop: only resize_mode crop and squash_crop have a crop, not "
+      "squash");
   for (const char* key : {"scale", "mean", "std"}) {
     const bool mean = std::string_view(key) == "mean";
     for (const char* value : {"1e308", "-1e308", "1.1e6", "0", "-1", "1e-308"}) {

@@ -286,6 +286,12 @@ TEST(ResolveConfig, SizesKeepTheMiddleAndNumbersTheirUnits) {
   EXPECT_EQ(gray.data.channels, 1);
   EXPECT_EQ(preprocess_of(gray.data).output(), (ImageSize{.height = 64, .width = 64}));
 
+  const Weights middle(R"({"size": 72, "crop": 64, "resize_mode": "squash_crop"})");
+  const DataConfig cut = resolved(middle.config({})).config.data;
+  EXPECT_EQ(cut.resize_short, 72);
+  EXPECT_EQ(preprocess_of(cut).size, (ImageSize{.height = 72, .width = 72}));
+  EXPECT_EQ(preprocess_of(cut).output(), (ImageSize{.height = 64, .width = 64}));
+
   const Weights wide(R"({"size": [64, 128]})");
   EXPECT_THAT(message_of(ErrorKind::usage, [&] { resolve_config(wide.config({})); }),
               AllOf(HasSubstr("128x64"), HasSubstr("Add data.image_size=128.")));
