@@ -91,7 +91,16 @@ std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const Pres
 // Throws usage for a text that names no preset of images.
 PresetName given_preset(const std::string& text) {
   const auto name = find_preset_name(text);
-  if (name && (name->unsupported || reads_imagenet(name->presets[0]))) return *name;
+  const bool known_name = name && (name->unsupported || reads_imagenet(name->presets[0]));
+  if (known_name && name->whole()) return *name;
+  if (known_name) {
+    const WeightsTag& tag = name->tag;
+    fail(ErrorKind::usage,
+         "{}: expected a preset with ImageNet weights, got {}: {} is unknown behind {}; did you "
+         "mean {}?",
+         by_option, excerpt(text), excerpt(tag.unread.empty() ? "." + tag.name : tag.unread),
+         name->network, fmt::join(name->presets, " or "));
+  }
   std::vector<std::string> known = preset_names();
   std::erase_if(known, [](const std::string& preset) { return !reads_imagenet(preset); });
   const std::string nearest = nearest_name(text, known);
@@ -130,6 +139,9 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
       said.empty() ? preset_by_tensors(file) : named_preset(file, *said[0].name, said[0].by);
   if (!found) return std::nullopt;
   found->unknown = std::move(unknown);
+  if (!said.empty() && !said[0].name->tag.unread.empty()) {
+    found->unread = fmt::format("{} of {}", excerpt(said[0].name->tag.unread), said[0].by);
+  }
   // "resnet50" and resnet50.a3_in1k.pth: the weaker name says more.
   for (const Said& one : said) {
     if (one.name->tag.name.empty() || std::ranges::count(one.name->presets, found->name) == 0) {
@@ -149,6 +161,12 @@ std::vector<std::string> notes_on(const std::string& file, const PresetOfFile& p
         "{}: {}, which names no preset and is not followed: --model NAME (of a configuration: "
         "model=NAME) says which network it is",
         name, preset.unknown));
+  }
+  if (!preset.unread.empty()) {
+    notes.push_back(
+        fmt::format("{}: {} is not known, and {} is assumed all the same: --model NAME (of a "
+                    "configuration: model=NAME) says which network it is",
+                    name, preset.unread, preset.name));
   }
   if (!preset.others.empty()) {
     notes.push_back(fmt::format(

@@ -31,6 +31,7 @@ struct PresetOfFile {
   std::string by = {};                   ///< what decided: "--model", "its file name", ...
   std::vector<std::string> others = {};  ///< presets that it may as well be
   std::string unknown = {};  ///< "its metadata says 'my_net'": a stronger name that no preset has
+  std::string unread = {};   ///< "'_best' of its file name": behind the name that decided
   WeightsTag tag = {};       ///< of its weights, by the strongest name that has one
 };
 
