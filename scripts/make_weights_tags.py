@@ -2,7 +2,8 @@
 """Writes configs/presets/weights_tags.yaml: how the weights of timm's and torchvision's networks expect
 images, where that is not as Whisker's preset of the network says. timm's weights are called by a tag
 (resnet50.a3_in1k) and, in older files, by a hash; torchvision's by a hash (resnet50-11ad3fa6).
-Writes tests/layers/weights_tags.json, too: the same as the libraries say it, whatever the presets.
+Behind them stand timm's older names of weights
+(tf_efficientnet_b0_ap), which its files and checkpoints of before tags have. Writes tests/layers/weights_tags.json, too: the same as the libraries say it, whatever the presets.
 
   pip install torch torchvision timm
   python scripts/make_weights_tags.py
@@ -105,6 +106,13 @@ def torchvision_rows(presets, aliases):
                 yield network + hash_in(stem), data, wanted
 
 
+def older_names(weights):
+    """timm's names of before tags, of these weights. `tv_` is read as torchvision's; some ig_ networks have another one's name."""
+    known = {re.sub(r"-[0-9a-f]{8}$", "", name) for name in weights}
+    return [f"{old}: {new}" for old, new in registry._deprecated_models.items()
+            if new in known and new.partition(".")[0] in old and not old.startswith("tv_")]
+
+
 def filled(weights):
     return textwrap.fill(", ".join(sorted(weights)), 110, initial_indent="    ", subsequent_indent="    ",
                          break_long_words=False, break_on_hyphens=False)
@@ -120,6 +128,8 @@ def made():
     table = HEAD.format(timm.__version__, torchvision.__version__.split("+")[0])
     for data, weights in sorted(differences.items(), key=lambda group: (group[0] != "{}", group[0])):
         table += f"- data: {data}\n  weights: [\n{filled(weights)}]\n"
+    timms = [weights for weights, _, _ in timm_rows(presets, aliases)]
+    table += f"- older_names: {{\n{filled(older_names(timms))}}}\n"
     expected = ",\n".join(f'{{"data": {data}, "weights": [\n{filled(weights)}]}}'
                           for data, weights in sorted(whole.items()))
     return table, f"[\n{expected}\n]\n"

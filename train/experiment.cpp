@@ -266,7 +266,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
       ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});
   if (!config.init.from.empty() && start == StartFrom::initial_weights) {
     const InitialWeights loaded =
-        load_initial_weights(config.init, model, *arena, signature.classes);
+        load_initial_weights(config.init, model, *arena, signature);
     notes.insert(notes.end(), loaded.notes.begin(), loaded.notes.end());
     initial_batches = loaded.batches_tracked;
   }

@@ -92,7 +92,8 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
                                           "data.val=", assignment("name", name_of(command.data))};
   if (!command.model.empty()) {
     const auto name = find_preset_name(command.model);  // "timm/resnet18.a1_in1k" too
-    const bool spelled = !find_preset(command.model) && name && !name->presets.empty();
+    const bool spelled =
+        !find_preset(command.model) && name && !name->presets.empty() && name->tag.unread.empty();
     assignments.push_back(assignment("model", spelled ? name->presets[0] : command.model));
     if (spelled && !command.weights.empty()) add_tag(name->tag, command.model, assignments);
   }

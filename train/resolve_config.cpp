@@ -7,6 +7,7 @@
 #include "data/sequences/labelled_text.h"
 #include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
+#include "train/data/initial_input.h"
 #include "train/data/run_data.h"
 #include "train/model/hub_folder.h"
 #include "train/model/network.h"
@@ -220,6 +221,43 @@ void follow_preprocess(Config& config, const Preprocess& stored, const std::stri
   read_config_text(print_config(config), name + ": preprocess");  // ranges, and keys together
 }
 
+// What the vocabulary or the scaling of the weights is kept for: another value would change what
+// their numbers mean.
+void follow_input(Config& config, const InitialInput& initial, Notes& notes) {
+  if (initial.file.empty()) return;  // of a run, whose configuration says it
+  DataConfig theirs = config.data;
+  std::vector<std::string> keys;
+  if (const auto* text = std::get_if<TextInput>(&initial.input)) {
+    theirs.text.level = text->level;
+    theirs.text.rules = text->rules;
+    theirs.text.lowercase = text->lowercase;
+    keys = {"data.text.level", "data.text.rules", "data.text.lowercase"};
+  } else if (const auto* rows = std::get_if<RowsInput>(&initial.input)) {
+    theirs.rows.features = rows->features;
+    keys = {"data.rows.features"};
+  } else if (const auto* series = std::get_if<SeriesInput>(&initial.input)) {
+    theirs.series.columns = series->columns;
+    theirs.series.log = series->log;
+    theirs.series.difference = series->difference;
+    keys = {"data.series.columns", "data.series.log", "data.series.difference"};
+  }
+  std::string taken;
+  for (const std::string& key : keys) {
+    const std::string own = printed(config, config.data, key),
+                      stored = printed(config, theirs, key);
+    if (!config.given.insert(key).second && own != stored) {
+      fail(
+          ErrorKind::usage,
+          "{}: expected {}, as the weights of {} were trained with, got {}. Leave {} out to follow "
+          "the weights; init.skip of their first layer keeps it.",
+          key, stored, initial.file, own, key);
+    }
+    if (own != stored) taken += fmt::format("{}{}={}", taken.empty() ? "" : ", ", key, stored);
+  }
+  config.data = std::move(theirs);
+  if (!taken.empty()) notes.push_back(fmt::format("input of {}: {}", initial.file, taken));
+}
+
 void follow_weights(Config& config, Notes& notes) {
   const bool network = names_weights(config.model);
   if (config.init.from.empty()) {
@@ -240,7 +278,18 @@ void follow_weights(Config& config, Notes& notes) {
     weights = preset_in(file, notes);
     config.model = preset_to_fine_tune(weights->name, config.init);
   }
-  if (config.data.kind != DataKind::images) return;
+  if (config.data.kind != DataKind::images) {
+    if (const auto initial = initial_input(config)) {
+      follow_input(config, *initial, notes);
+    } else if (!file.metadata().contains("sequence")) {
+      notes.push_back(
+          fmt::format("warning: {} does not describe its input: the vocabulary, or the columns and "
+                      "their scaling, are those of data.train, which may not be what it was "
+                      "trained with",
+                      printable(file.name())));
+    }
+    return;
+  }
   if (const auto stored = preprocess_in(file, config.model, weights, notes)) {
     follow_preprocess(config, *stored, file.name(), notes);
   } else if (!config.given.contains("data.mean") && !config.given.contains("data.std")) {

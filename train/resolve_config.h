@@ -12,11 +12,13 @@ namespace whisker {
 /// run:
 /// - the network of `model: from_weights`;
 /// - the keys of preprocessing (preprocess_keys) that are not given, from init.from;
+/// - the keys of text, rows and series that a kept vocabulary or scaling depends on, likewise;
 /// - data.train, data.val and data.test from a folder that holds splits: find_splits();
 /// - data.val_split, where no validation data are given;
 /// - schedule.restart from unfreeze_at.
 /// Adds messages about these to `notes`, unless null, and warnings about given keys that differ
-/// from the weights'. Throws usage or checkpoint when init.from lacks what the configuration needs.
+/// from the weights'. Throws usage where a given key contradicts a kept vocabulary or scaling, usage
+/// or checkpoint when init.from lacks what the configuration needs.
 Config resolve_config(Config config, std::vector<std::string>* notes = nullptr);
 
 /// `model` of the preset `name`, to start from weights. Where its last layer is a convolution

@@ -146,9 +146,11 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const s
 }
 
 SafetensorsFile SafetensorsFile::of(const std::string& name, std::vector<SafetensorsTensor> tensors,
-                                    std::vector<std::vector<std::byte>> copies) {
+                                    std::vector<std::vector<std::byte>> copies,
+                                    std::map<std::string, std::string> metadata) {
   SafetensorsFile file;
   file.name_ = name;
+  file.metadata_ = std::move(metadata);
   file.tensors_ = std::move(tensors);
   file.copies_ = std::move(copies);
   std::ranges::sort(file.tensors_, {}, &SafetensorsTensor::name);

@@ -48,7 +48,8 @@ class SafetensorsFile {
   /// Tensors of distinct names that another reader found, over bytes that outlive the result or
   /// that `copies` hold.
   static SafetensorsFile of(const std::string& name, std::vector<SafetensorsTensor> tensors,
-                            std::vector<std::vector<std::byte>> copies = {});
+                            std::vector<std::vector<std::byte>> copies = {},
+                            std::map<std::string, std::string> metadata = {});
   /// Keeps the tensors whose names begin with `prefix` and a dot, which they lose. Throws usage
   /// where there are none.
   void select(std::string_view prefix);

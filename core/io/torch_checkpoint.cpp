@@ -88,6 +88,7 @@ class Checkpoint : private TorchDicts {
     if (weights.views.empty()) refuse(chosen, prefix);
     weights.network = network();
     weights.library = library(chosen);
+    read_classes(chosen, weights);
     if (!prefix.empty()) path_ += fmt::format("{}{}", path_.empty() ? "" : ".", prefix);
     std::string note = what_was_left(chosen, weights.views.size(), others);
     if (!note.empty()) weights.notes.push_back(std::move(note));
@@ -170,6 +171,63 @@ class Checkpoint : private TorchDicts {
     return any;
   }
 
+  // --- classes
+
+  // Names of classes beside the weights: a list, or numbers by names as torchvision's ImageFolder
+  // has them.
+  void read_classes(uint32_t chosen, TorchWeights& weights) {
+    std::vector<uint32_t> dicts = {chosen};
+    for (const auto& step : steps_) dicts.push_back(step.first);
+    for (const uint32_t dict : dicts) {
+      for (const char* const key : {"classes", "class_names", "class_to_idx"}) {
+        const auto found = item(dict, key);
+        if (!found) continue;
+        std::vector<std::string> names = names_in(*found, weights);
+        if (names.empty()) continue;
+        weights.notes.push_back(fmt::format("{}: the names of its {} classes are read from {}",
+                                            printable(file_), names.size(), excerpt(key)));
+        weights.classes = std::move(names);
+        read_ = *found;
+        return;
+      }
+    }
+  }
+  std::vector<std::string> names_in(uint32_t value, const TorchWeights& weights) const {
+    const TorchValue& found = pickle_.values[value];
+    const auto items = pickle_.items_of(found);
+    const bool numbered = found.kind == Kind::dict;
+    if (!numbered && found.kind != Kind::list && found.kind != Kind::tuple) return {};
+    const size_t count = numbered ? items.size() / 2 : items.size();
+    if (!are_of_outputs(count, weights)) return {};
+    budget_.charge(count, sizeof(std::string));
+    std::vector<std::string> names(count);
+    for (size_t i = 0; i < names.size(); ++i) {
+      const TorchValue& name = pickle_.values[items[numbered ? 2 * i : i]];
+      size_t place = i;
+      if (numbered) {
+        const TorchValue& number = pickle_.values[items[2 * i + 1]];
+        if (number.kind != Kind::integer || number.integer < 0) return {};
+        place = static_cast<size_t>(number.integer);
+      }
+      const bool plain = name.kind == Kind::text && !name.text.empty() &&
+                         find_invalid_utf8(name.text) == name.text.npos;
+      if (!plain || place >= names.size() || !names[place].empty()) return {};
+      budget_.charge(name.text.size());
+      names[place] = name.text;
+    }
+    return names;
+  }
+  bool are_of_outputs(size_t count, const TorchWeights& weights) const {
+    if (count < 2) return false;
+    return std::ranges::any_of(weights.views, [&](const auto& named) {
+      const TorchView& view = pickle_.views[named.second];
+      if (view.other) return false;
+      const auto shape = pickle_.items_of(view.shape);
+      const int64_t rows = shape.empty() ? 0 : pickle_.values[shape[0]].integer;
+      return rows == static_cast<int64_t>(count) || (rows == 1 && count == 2);
+    });
+  }
+
   // --- what is said
 
   [[noreturn]] void refuse(uint32_t chosen, std::string_view prefix) const {
@@ -244,12 +302,14 @@ class Checkpoint : private TorchDicts {
     if (other_tensors > 0) others.add([&] { return fmt::format("{} others", other_tensors); });
     for (const auto& step : steps_) {
       each_item(step.first, [&](std::string_view name, uint32_t value) {
-        if (name != step.second) others.add([&] { return left_out(step.first, name, value); });
+        if (name != step.second && value != read_)
+          others.add([&] { return left_out(step.first, name, value); });
       });
     }
     if (!module_state(chosen)) {
       each_item(chosen, [&](std::string_view name, uint32_t value) {
-        if (pickle_.values[value].kind != Kind::tensor) others.add([&] { return excerpt(name); });
+        if (pickle_.values[value].kind != Kind::tensor && value != read_)
+          others.add([&] { return excerpt(name); });
       });
     }
     std::set<std::string_view> types;
@@ -285,6 +345,7 @@ class Checkpoint : private TorchDicts {
   std::string path_;                                     // of keys to the weights
   std::vector<std::pair<uint32_t, std::string>> steps_;  // a dict and its key
   bool guessed_ = false;
+  uint32_t read_ = 0;  // the value that named the classes; 0: none
 };
 
 }  // namespace

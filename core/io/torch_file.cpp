@@ -1,6 +1,7 @@
 // From the pickle and its storages to tensors.
 #include "core/io/torch_file.h"
 
+#include "core/io/json.h"
 #include "core/io/memory_budget.h"
 #include "core/io/text.h"
 #include "core/io/torch_checkpoint.h"
@@ -182,7 +183,15 @@ SafetensorsFile parse_torch_file(Bytes bytes, const std::string& name, const std
         "{}: {} of {} tensors have PyTorch's negative bit: their stored values are negated",
         printable(name), negative, tensors.size()));
   }
-  SafetensorsFile file = SafetensorsFile::of(name, std::move(tensors), copies.take());
+  std::map<std::string, std::string> metadata;
+  if (!weights.classes.empty()) {
+    JsonWriter json;
+    json.begin_array();
+    for (const std::string& one : weights.classes) json.value(one);
+    metadata["classes"] = json.end_array().str();
+  }
+  SafetensorsFile file =
+      SafetensorsFile::of(name, std::move(tensors), copies.take(), std::move(metadata));
   file.add_notes(std::move(weights.notes));
   file.set_network(std::move(weights.network), std::move(weights.library));
   return file;

@@ -22,7 +22,8 @@ enum class WeightsFormat : uint8_t { safetensors, torch_zip, torch_pickle };
 WeightsFormat weights_format(std::string_view content);
 
 /// Maps a weights file of any format. Of a torch file the tensors of its state_dict, see
-/// find_torch_weights; they have no metadata. `key` says which entry of a checkpoint they are, or
+/// find_torch_weights; their only metadata are
+/// `classes`, where the checkpoint names them. `key` says which entry of a checkpoint they are, or
 /// which names, by the words before a dot. Throws checkpoint as SafetensorsFile::open, and for a
 /// pickle that runs code; usage for a key that the file lacks.
 SafetensorsFile open_weights(const std::filesystem::path& path, const std::string& key = "");

@@ -45,11 +45,14 @@ std::optional<PresetName> find_preset_name(std::string_view text) {
   std::string_view rest = lower;
   const bool timm = take_prefix(rest, "timm");
   const bool torchvision = !timm && (take_prefix(rest, "torchvision") || take_prefix(rest, "tv"));
+  const std::string present = torchvision ? std::string(rest) : with_present_name(rest);
+  rest = present;
   PresetName found;
   for (const std::string& name : all_networks()) {
-    const bool whole = rest.starts_with(name) &&
-                       (rest.size() == name.size() ||
-                        std::string_view("-_.").find(rest[name.size()]) != std::string_view::npos);
+    const bool whole =
+        rest.starts_with(name) &&
+        (rest.size() == name.size() ||
+         std::string_view("-_. (").find(rest[name.size()]) != std::string_view::npos);
     if (whole && name.size() > found.network.size()) found.network = name;
   }
   if (found.network.empty()) return std::nullopt;
@@ -75,6 +78,11 @@ std::optional<PresetName> preset_name_of_file(std::string_view path) {
       name.erase(name.size() - suffix.size());
     }
   }
+  // "resnet18 (1).pth": a browser's second download.
+  const size_t copy = name.rfind(" (");
+  const bool counted = copy != name.npos && name.ends_with(')') && name.size() > copy + 3 &&
+                       name.find_first_not_of("0123456789", copy + 2) == name.size() - 1;
+  if (counted) name.erase(copy);
   return find_preset_name(name);
 }
 

@@ -17,12 +17,15 @@ struct PresetName {
   bool download = false;             ///< name and hash, as torchvision's files are called
   bool unsupported = false;          ///< one of unsupported_networks()
   WeightsTag tag = {};               ///< of the network's weights
+
+  /// Whether all of the text is known.
+  bool whole() const { return tag.unread.empty() && (tag.name.empty() || tag.known); }
 };
 
 /// The longest network's name that `text` begins with: "resnet18-f37072fd",
-/// "timm/resnet18.a1_in1k", "tf_efficientnet_b0_ns", "timm__deit_small_patch16_224". A library
-/// before the name, or a tag of timm's weights behind it, leaves one preset of two. Nothing for
-/// other texts.
+/// "timm/resnet18.a1_in1k", "tf_efficientnet_b0_ns" (timm's older name of weights),
+/// "timm__deit_small_patch16_224". A library before the name, or a tag of timm's weights behind it,
+/// leaves one preset of two. Nothing for other texts.
 std::optional<PresetName> find_preset_name(std::string_view text);
 
 /// The same for a file's name, without its folder and suffix.

@@ -121,7 +121,16 @@ std::optional<PresetName> network_of(const SafetensorsFile& file) {
 // Throws usage for a text that names no preset of images.
 PresetName given_preset(const std::string& text) {
   const auto name = find_preset_name(text);
-  if (name && (name->unsupported || reads_imagenet(name->presets[0]))) return *name;
+  const bool known_name = name && (name->unsupported || reads_imagenet(name->presets[0]));
+  if (known_name && name->whole()) return *name;
+  if (known_name) {
+    const WeightsTag& tag = name->tag;
+    fail(ErrorKind::usage,
+         "{}: expected a preset with ImageNet weights, got {}: {} is unknown behind {}; did you "
+         "mean {}?",
+         by_option, excerpt(text), excerpt(tag.unread.empty() ? "." + tag.name : tag.unread),
+         name->network, fmt::join(name->presets, " or "));
+  }
   std::vector<std::string> known = preset_names();
   std::erase_if(known, [](const std::string& preset) { return !reads_imagenet(preset); });
   const std::string nearest = nearest_name(text, known);
@@ -163,6 +172,9 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   if (!found) return std::nullopt;
   if (said.empty() && by_json) refuse_architecture(file, found->name);
   found->unknown = std::move(unknown);
+  if (!said.empty() && !said[0].name->tag.unread.empty()) {
+    found->unread = fmt::format("{} of {}", excerpt(said[0].name->tag.unread), said[0].by);
+  }
   // "resnet50" and resnet50.a3_in1k.pth: the weaker name says more.
   for (const Said& one : said) {
     if (one.name->tag.name.empty() || std::ranges::count(one.name->presets, found->name) == 0) {
@@ -188,6 +200,12 @@ std::vector<std::string> notes_on(const std::string& file, const PresetOfFile& p
         "{}: {} says {}, whose tensors have other names, and is not followed: --model NAME (of a "
         "configuration: model=NAME) says which network it is",
         name, by_file_name, preset.misnamed));
+  }
+  if (!preset.unread.empty()) {
+    notes.push_back(
+        fmt::format("{}: {} is not known, and {} is assumed all the same: --model NAME (of a "
+                    "configuration: model=NAME) says which network it is",
+                    name, preset.unread, preset.name));
   }
   if (!preset.others.empty()) {
     notes.push_back(fmt::format(

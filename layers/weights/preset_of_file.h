@@ -36,9 +36,10 @@ struct PresetOfFile {
   std::string by = {};                   ///< what decided: "--model", "its file name", ...
   std::vector<std::string> others = {};  ///< presets that it may as well be
   std::string unknown = {};  ///< "its metadata says 'my_net'": a stronger name that no preset has
-  std::string misnamed =
-      {};               ///< preset of the file's name, with its layers, not its tensors' names
-  WeightsTag tag = {};  ///< of its weights, by the strongest name that has one
+  /// Preset of the file's name, with the file's layers, not its tensors' names.
+  std::string misnamed = {};
+  std::string unread = {};   ///< "'_best' of its file name": behind the name that decided
+  WeightsTag tag = {};       ///< of its weights, by the strongest name that has one
 };
 
 /// What the file's metadata call the network: `arch`, else `architecture`; "" where neither does.

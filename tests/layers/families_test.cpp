@@ -262,6 +262,9 @@ TEST(PresetNames, AreFoundInWhatFilesAreCalled) {
   EXPECT_THAT(presets_in("resnet180.pth"), ElementsAre());
   EXPECT_THAT(presets_in("best.safetensors"), ElementsAre());
   EXPECT_THAT(presets_in("timm.pth"), ElementsAre());
+  // timm's names of before tags.
+  EXPECT_THAT(presets_in("ssl_resnet18-d92f0530.pth"), ElementsAre("timm/resnet18"));
+  EXPECT_THAT(presets_in("mobilenetv3_large_100_miil.pth"), ElementsAre("mobilenetv3_large_100"));
   for (const char* file : {"resnetblur50_bt-84f4748f.pth", "resnetaa50.a1h_in1k.safetensors",
                            "efficientnet_blur_b0.pth"}) {
     EXPECT_TRUE(preset_name_of_file(file)->unsupported) << file;
@@ -280,6 +283,15 @@ TEST(WeightsTags, AreATagOrAHashBehindTheNetworksName) {
   EXPECT_THAT(tag_in("tf_efficientnet_b0_ap-f262efe1.pth").settings(),
               ElementsAre("mean=[0.5, 0.5, 0.5]", "std=[0.5, 0.5, 0.5]"));
   EXPECT_THAT(tag_in("resnet50-11ad3fa6.pth").settings(), ElementsAre("resize_short=232"));
+  EXPECT_EQ(tag_in("ssl_resnet18-d92f0530.pth").name, "fb_ssl_yfcc100m_ft_in1k");
+  EXPECT_EQ(tag_in("mobilenetv3_large_100_miil.pth").name, "miil_in21k_ft_in1k");
+  EXPECT_EQ(tag_in("tf_efficientnet_b0_ap.pth").name, "ap_in1k");
+  const std::pair<const char*, const char*> unread[] = {
+      {"tf_efficientnet_b0_ap_cats.pth", "_cats"}, {"resnet18.a3_in1k_v2.pth", "_v2"},
+      {"resnet50-11ad3fa6_epoch3.pth", "_epoch3"}, {"resnet18_gn.pth", "_gn"},
+      {"mobilenet_v2-7ebf99e0 (1).pth", ""},  // a second download
+      {"resnet18.a3_in1k-40c531c8.pth", ""},       {"resnet18-f37072fd.pth", ""}};
+  for (const auto& [file, rest] : unread) EXPECT_EQ(tag_in(file).unread, rest) << file;
   EXPECT_TRUE(tag_in("resnet50.a1_in1k.pth").known);  // as the preset says
   EXPECT_TRUE(tag_in("resnet50.a1_in1k.pth").data.is_null());
   for (const char* file : {"resnet50.zz_in1k.pth", "resnet50.best.pth"}) {
@@ -318,6 +330,32 @@ TEST(PresetOfFile, TakesTheStrongestName) {
   EXPECT_EQ(preset_of_file(checkpoint, {.metadata = vit})->name, vit);
   // A preset without ImageNet weights is no network of a file from elsewhere.
   EXPECT_EQ(found("lstm-cats.pth", {}), vit);
+}
+
+TEST(PresetOfFile, SaysWhatOfAFilesNameIsNotKnown) {
+  const auto found =
+      preset_of_file(library_file(family_row("resnet18"), "resnet18_gn.pth"), {.metadata = ""});
+  EXPECT_EQ(found->unread, "'_gn' of its file name");
+  EXPECT_THAT(notes_on("w.pth", {.name = "resnet18", .unread = "'_gn' of its file name"}),
+              testing::ElementsAre(
+                  "w.pth: '_gn' of its file name is not known, and resnet18 is assumed all the "
+                  "same: --model NAME (of a configuration: model=NAME) says which network it is"));
+  SafetensorsFile checkpoint = library_file(family_row("resnet18"), "w.pth");
+  checkpoint.set_network("resnet18_gn");
+  EXPECT_EQ(preset_of_file(checkpoint)->unread, "'_gn' of its checkpoint");
+}
+
+TEST(PresetOfFile, RefusesAModelWithWordsBehindItsName) {
+  const auto refused = [](const char* model) {
+    return message_of(ErrorKind::usage, [&] {
+      preset_of_file(library_file(family_row("resnet18"), "w.pth"), {.model = model});
+    });
+  };
+  EXPECT_EQ(refused("resnet18_gn"),
+            "--model: expected a preset with ImageNet weights, got 'resnet18_gn': '_gn' is unknown "
+            "behind resnet18; did you mean resnet18 or timm/resnet18?");
+  EXPECT_THAT(refused("resnet18.foo"), testing::HasSubstr("'.foo' is unknown behind resnet18"));
+  EXPECT_EQ(refused("resnet18.a3_in1k"), "no error");
 }
 
 TEST(PresetOfFile, ModulesTellTheLibraryOfEqualTensors) {

@@ -26,6 +26,7 @@ TEST(Pretrained, FilesAreThoseOfTheirPresetsByName) {
     const auto name = preset_name_of_file(weights.file);
     ASSERT_TRUE(name && !name->presets.empty()) << weights.file;
     EXPECT_EQ(name->presets[0], weights.preset) << weights.file;
+    EXPECT_EQ(name->tag.unread, "") << weights.file;
     EXPECT_TRUE(files.insert(weights.file).second) << weights.file << " twice";
     EXPECT_THAT(weights.url, StartsWith("https://"));
     EXPECT_THAT(weights.trained_on, HasSubstr("ImageNet-1k")) << weights.preset;

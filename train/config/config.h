@@ -143,6 +143,7 @@ struct InitConfig {
   std::string key;  // of a checkpoint: see open_weights()
   std::vector<std::string> skip;
   bool new_head = true;
+  std::string run;  // the folder of a run that is read again, whose input stays; never printed
 };
 
 struct MemoryConfig {

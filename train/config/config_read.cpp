@@ -364,6 +364,7 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
 
 Config read_run_config(const std::string& path, const std::vector<std::string>& overrides) {
   Config config = read_config(path, overrides, OtherTrain::keeps_val);
+  config.init.run = std::filesystem::path(path).parent_path().string();
   DataConfig& data = config.data;
   if (!config.given.contains("data.text.rules")) data.text.rules = TokenRules::ascii;
   const bool numbered =

@@ -10,12 +10,14 @@
 #include "data/sequences/series.h"
 #include "data/sequences/text_stream.h"
 #include "data/sequences/validation_split.h"
+#include "train/data/initial_input.h"
 #include "train/data/run_data.h"
 #include "train/data/sequence_sets.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace whisker {
@@ -112,6 +114,25 @@ void keep_few(const Config& config, Parts& parts) {
   parts = {.train = few, .val = few};
 }
 
+// The vocabulary of the weights that the run starts from, else that of `counts`.
+void set_vocabulary(const Config& config, const TokenCounts& counts, TextInput& input,
+                    RunData& run) {
+  const TextConfig& text = config.data.text;
+  const auto initial = initial_input(config);
+  const auto* const kept = kept_input<TextInput>(initial);
+  input.vocabulary =
+      kept ? kept->vocabulary
+           : Vocabulary(counts, {.min_count = text.min_count, .max_size = text.max_vocabulary});
+  if (!kept || initial->file.empty()) return;
+  run.notes.push_back(vocabulary_note(initial->file, input, counts));
+  for (const auto& [key, limits] : {std::pair("min_count", text.min_count > 1),
+                                    std::pair("max_vocabulary", text.max_vocabulary > 0)}) {
+    if (limits)
+      run.notes.push_back(
+          fmt::format("data.text.{} has no effect: it is for a new vocabulary", key));
+  }
+}
+
 // --- labelled text -------------------------------------------------------------------------------
 
 TextInput text_input_of(const DataConfig& data) {
@@ -157,8 +178,7 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
   for (const int64_t i : parts.train) {
     input.count(train.examples[static_cast<size_t>(i)].text, counts);
   }
-  input.vocabulary =
-      Vocabulary(counts, {.min_count = data.text.min_count, .max_size = data.text.max_vocabulary});
+  set_vocabulary(config, counts, input, run);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input),
               .val = encode(own ? train : other, parts.val, input)};
@@ -185,12 +205,12 @@ RunData open_language(const Config& config, Partition part) {
     val = train.substr(cut);
     train.resize(cut);
   }
+  RunData run;
   TextInput input = text_input_of(data);
   input.max_length = 0;
   TokenCounts counts;
   input.count(train, counts);
-  input.vocabulary =
-      Vocabulary(counts, {.min_count = data.text.min_count, .max_size = data.text.max_vocabulary});
+  set_vocabulary(config, counts, input, run);
   std::vector<int64_t> tokens = input.encode(train);
   if (config.train.overfit_batches > 0) {
     const int64_t most =
@@ -202,16 +222,33 @@ RunData open_language(const Config& config, Partition part) {
       .rows = config.train.batch_size, .steps = data.text.steps, .part = part};
   auto train_stream = std::make_unique<TextStream>(std::move(tokens), options);
   auto val_stream = std::make_unique<TextStream>(std::move(val_tokens), options);
-  RunData run{.signature = {.input = std::move(input), .classes = {}},
-              .class_counts = {},
-              .train_size = train_stream->predictions(),
-              .val_size = val_stream->predictions(),
-              .steps = data.text.steps,
-              .part = part,
-              .fingerprint = train_stream->fingerprint() + "-" + val_stream->fingerprint()};
+  run.signature = {.input = std::move(input), .classes = {}};
+  run.train_size = train_stream->predictions();
+  run.val_size = val_stream->predictions();
+  run.steps = data.text.steps;
+  run.part = part;
+  run.fingerprint = train_stream->fingerprint() + "-" + val_stream->fingerprint();
   run.train = std::move(train_stream);
   run.val = std::move(val_stream);
   return run;
+}
+
+// --- scaling -------------------------------------------------------------------------------------
+
+// The scaling of the weights that the run starts from, in place of the data's.
+template <class Input>
+void keep_scaling(const std::optional<InitialInput>& initial, const Input* kept, Input& input,
+                  RunData& run) {
+  if (!kept) return;
+  if (kept->scaling.size() != input.scaling.size()) {
+    fail(ErrorKind::usage, "{}: expected {} values per step as in training, got {}.",
+         initial->file.empty() ? "last/state.json" : initial->file, kept->scaling.size(),
+         input.scaling.size());
+  }
+  if (!initial->file.empty() && !input.scaling.empty()) {
+    run.notes.push_back(scaling_note(initial->file, kept->scaling[0], input.scaling[0]));
+  }
+  input.scaling = kept->scaling;
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -228,6 +265,9 @@ RunData open_rows(const Config& config, Partition part, KeepExamples keep) {
   if (data.label_column == no_label_column) {
     fail(ErrorKind::usage, "data.label_column: expected the column of the labels, got 'none'.");
   }
+  const auto initial = initial_input(config);
+  const auto* const kept = kept_input<RowsInput>(initial);
+  if (kept) options.names = kept->names;
   const LabelledRows train = read_labelled_rows(data.train, options);
   note_bad_rows(train.bad, run);
   add_notes(train.notes, "data.train", run);
@@ -251,6 +291,7 @@ RunData open_rows(const Config& config, Partition part, KeepExamples keep) {
                   .scaling = fit_scaling(train, parts.train),
                   .header = data.header,
                   .names = train.names};
+  keep_scaling(initial, kept, input, run);
   fit_label_evidence(train, parts.train, run.signature.classes, input);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input, run.signature.classes),
@@ -299,6 +340,9 @@ RunData open_series(const Config& config, Partition part) {
       .log = data.series.log,
       .difference = data.series.difference,
       .header = data.header};
+  const auto initial = initial_input(config);
+  const auto* const kept = kept_input<SeriesInput>(initial);
+  if (kept) input.names = kept->names;
   RunData run;
   run.part = part;
   const auto rules = static_cast<int>(data.rules);
@@ -309,14 +353,21 @@ RunData open_series(const Config& config, Partition part) {
   add_notes(train.notes, "data.train", run);
   const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
   WindowRange range{.begin = 0, .end = train.rows(), .stride = data.series.stride, .most = few};
+  const auto fit = [&] {
+    fit_scaling(train, range, input);
+    keep_scaling(initial, kept, input, run);
+    if (kept && kept->targets == input.targets && kept->horizon == input.horizon) {
+      input.target_scaling = kept->target_scaling;  // as the head has learned
+    }
+  };
   Split split;
   if (data.val.empty()) {  // the last rows are forecast, from windows that may begin before them
     range.end -= std::llround(data.val_split * static_cast<double>(train.rows()));
-    fit_scaling(train, range, input);
+    fit();
     split.val = cut_windows(
         train, {.begin = range.end, .end = train.rows(), .stride = data.series.stride}, input);
   } else {
-    fit_scaling(train, range, input);
+    fit();
     const Series other = read_series(data.val, input, data.max_bad, rules);
     note_bad_rows(other.bad, run);
     add_notes(other.notes, "data.val", run);

@@ -2,11 +2,15 @@
 
 #include "core/io/counted.h"
 #include "core/io/text.h"
+#include "core/io/torch_file.h"
+#include "layers/weights/tensor_match.h"
 #include "layers/weights/weights.h"
 #include "train/model/hub_folder.h"
+#include "train/model/other_computation.h"
 #include "train/model/signature.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -21,30 +25,92 @@ std::string some_of(const std::vector<std::string>& classes) {
   return printable(text);
 }
 
+// What the outputs of a network stand for.
+struct Outputs {
+  std::vector<std::string> names;  // classes, or tokens; none where the weights have none
+  std::string of;
+  std::string forecast;  // of a series: how far it goes
+};
+
+Outputs outputs_of(const Signature& signature) {
+  if (const auto* series = std::get_if<SeriesInput>(&signature.input)) {
+    return {.names = series->targets,
+            .of = "forecasts",
+            .forecast = fmt::format(", {} rows", series->horizon)};
+  }
+  const bool language = signature.task() == Task::language_model;
+  if (!language) return {.names = signature.classes, .of = "classes", .forecast = ""};
+  const auto& text = std::get<TextInput>(signature.input);
+  return {.names = text.vocabulary.tokens(), .of = "tokens", .forecast = ""};
+}
+
+Outputs outputs_of(const SafetensorsFile& file) {
+  Signature signature{.classes = classes_of(file.metadata(), file.name())};
+  const auto sequence = file.metadata().find("sequence");
+  if (sequence != file.metadata().end()) {
+    signature.input = sequence_from_json(sequence->second, file.name());
+  }
+  return outputs_of(signature);
+}
+
+// 0 to n-1 where `classes` are these numbers in another order; else nothing.
+std::vector<std::string> as_numbers(const std::vector<std::string>& classes) {
+  std::vector<std::string> numbers;
+  for (size_t i = 0; i < classes.size(); ++i) numbers.push_back(fmt::to_string(i));
+  const bool reordered = numbers != classes && std::ranges::is_permutation(numbers, classes);
+  return reordered ? numbers : std::vector<std::string>();
+}
+
 }  // namespace
 
 InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
-                                    ParameterArena& arena,
-                                    const std::vector<std::string>& classes) {
+                                    ParameterArena& arena, const Signature& signature) {
   const SafetensorsFile file = open_described_weights(init.from, init.key);
-  const std::vector<std::string> stored = classes_of(file.metadata(), file.name());
-  const bool named = !stored.empty() && !classes.empty();
-  const bool others = named && stored != classes;
+  Outputs stored = outputs_of(file);
+  const Outputs own = outputs_of(signature);
+  const bool unnamed = stored.names.empty();
+  const bool fits =
+      unnamed && classes_that_fit(file, model) == std::optional(std::ssize(own.names));
+  if (fits) stored.names = as_numbers(own.names);
+  const bool named = !stored.names.empty() && !own.names.empty();
+  const bool others = named && (stored.names != own.names || stored.of != own.of ||
+                                stored.forecast != own.forecast);
   const LoadReport report =
       load_weights(file, model, arena,
                    {.skip = init.skip, .allow_new_head = init.new_head, .other_classes = others});
-  const std::string compared = named ? fmt::format("the classes differ (weights: {}; data: {})",
-                                                   some_of(stored), some_of(classes))
-                                     : std::string("the number of classes differs");
+  const std::string compared =
+      named ? fmt::format("the {} differ (weights: {}{}{}; data: {}{})", own.of,
+                          some_of(stored.names), stored.forecast,
+                          unnamed ? ", numbered from 0" : "", some_of(own.names), own.forecast)
+            : fmt::format("the number of {} differs", own.of);
   std::vector<std::string> notes = file.notes();
   notes.push_back(
       fmt::format("{} loaded from {}", counted(report.loaded, "tensor"), printable(init.from)));
   for (std::string& note : report.notes(init.from)) notes.push_back(std::move(note));
+  if (std::string other = other_computation(file, model, init); !other.empty()) {
+    notes.push_back(std::move(other));
+  }
+  std::vector<std::string> head = model.head;
+  if (head.empty()) {  // its number of units is written out
+    const std::string& last = arena.parameters().back()->name();
+    head = {last.substr(0, last.rfind('.'))};
+  }
+  const bool keeps_head = std::ranges::any_of(arena.parameters(), [&](const auto& parameter) {
+    return any_selects(head, parameter->name()) && !any_selects(init.skip, parameter->name());
+  });
   if (!report.new_head.empty()) {
     notes.push_back(fmt::format("new head, because {}: {} are re-initialised", compared,
                                 fmt::join(report.new_head, ", ")));
-  } else if (others && !init.new_head) {
-    notes.push_back(fmt::format("init.new_head: false keeps the head, though {}", compared));
+  } else if (others && keeps_head) {
+    notes.push_back(fmt::format(
+        "{}, though {}",
+        init.new_head ? "the last layer is kept" : "init.new_head: false keeps the head",
+        compared));
+  } else if (unnamed && keeps_head && !own.names.empty()) {
+    notes.push_back(fmt::format(
+        "{} does not name its {}: its outputs, from 0 on, are taken for {} in this order; "
+        "init.skip=[{}] re-initialises them",
+        printable(init.from), own.of, some_of(own.names), fmt::join(head, ", ")));
   }
   return {.notes = std::move(notes), .batches_tracked = report.batches_tracked};
 }

@@ -4,6 +4,7 @@
 #include "core/parameters/parameters.h"
 #include "layers/builder/model_builder.h"
 #include "train/config/config.h"
+#include "train/model/signature.h"
 
 #include <string>
 #include <vector>
@@ -16,9 +17,11 @@ struct InitialWeights {
 };
 
 /// Loads `init.from` into the model's parameters. The head keeps its initial values when
-/// init.new_head allows it and the file's classes differ from `classes`: in names or order or, in a
-/// file without names, in number. Throws as load_weights does.
+/// init.new_head allows it and what its outputs stand for differs from `signature`: classes in
+/// names or order, tokens of a language model, or what is forecast. Outputs without names are
+/// numbered from 0 where the classes are these numbers; else those of as many classes are taken for
+/// them in their order. Throws as load_weights does.
 InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
-                                    ParameterArena& arena, const std::vector<std::string>& classes);
+                                    ParameterArena& arena, const Signature& signature);
 
 }  // namespace whisker

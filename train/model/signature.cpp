@@ -9,7 +9,6 @@
 #include <set>
 
 namespace whisker {
-namespace {
 
 InputDescription sequence_from_json(const std::string& text, const std::string& file) {
   const JsonValue json =
@@ -21,8 +20,6 @@ InputDescription sequence_from_json(const std::string& text, const std::string& 
   fail(ErrorKind::checkpoint, "{}: sequence: kind: expected text, rows or series, got '{}'", file,
        kind);
 }
-
-}  // namespace
 
 Task Signature::task() const {
   if (std::holds_alternative<SeriesInput>(input)) return Task::regression;

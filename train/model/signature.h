@@ -25,6 +25,9 @@ enum class Task : uint8_t {
 /// How examples become tensors: images, text, one sequence per row, or windows of a series.
 using InputDescription = std::variant<Preprocess, TextInput, RowsInput, SeriesInput>;
 
+/// From the metadata `sequence`. Throws checkpoint, naming `file`, for what is missing or wrong.
+InputDescription sequence_from_json(const std::string& text, const std::string& file);
+
 struct Signature {
   InputDescription input = Preprocess{};
   std::vector<std::string> classes = {};  ///< only for classification

@@ -133,6 +133,28 @@ TEST(TorchFile, ChecksEveryTensorAgainstItsStorage) {
               HasSubstr("storage '0' belongs to no"));
 }
 
+// Beside the weights, as trainers list them, or as torchvision's ImageFolder numbers them.
+TEST(TorchFile, ReadsTheNamesOfItsClasses) {
+  const std::string model = "}" + text("model") + one_tensor(0, {2, 2}, {2, 1}) + "s";
+  const std::string listed = "](" + text("dog") + text("cat") + "e";
+  const std::string numbered =
+      "}" + text("cat") + integer(1) + "s" + text("dog") + integer(0) + "s";
+  for (const auto& [key, value] : {std::pair("classes", listed), std::pair("class_names", listed),
+                                   std::pair("class_to_idx", numbered)}) {
+    const std::string content = old_file(model + text(key) + value + "s");
+    const SafetensorsFile file = parse_torch_file(std::as_bytes(std::span(content)), "w.pth");
+    EXPECT_EQ(file.metadata().at("classes"), R"(["dog","cat"])");
+    EXPECT_THAT(file.notes(), ElementsAre(fmt::format(
+                                  "w.pth: the names of its 2 classes are read from '{}'", key)));
+  }
+  // Of no tensor's rows: of another network.
+  const std::string three = "](" + text("dog") + text("cat") + text("cow") + "e";
+  const std::string content = old_file(model + text("classes") + three + "s");
+  const SafetensorsFile file = parse_torch_file(std::as_bytes(std::span(content)), "w.pth");
+  EXPECT_FALSE(file.metadata().contains("classes"));
+  EXPECT_THAT(file.notes(), ElementsAre(HasSubstr("left out: 'classes'")));
+}
+
 // Tensors with attributes, those of types without a storage of their own, and Python 2's dicts.
 TEST(TorchFile, KnowsEveryMakerOfTensors) {
   const std::string storage =
