@@ -58,9 +58,9 @@ function(whisker_library name)
 endfunction()
 
 # whisker_test(NAME SOURCES... [ALONE PATTERNS]): a GoogleTest program; each TEST is a ctest entry. Beside those that
-# fit PATTERNS, as of --gtest_filter, ctest runs nothing else. With AddressSanitizer, under which starting a program
-# takes longer than most tests, the program is one entry, and without WHISKER_LONG it leaves out whole networks: smaller
-# tests run all that they consist of. Programs of many sources start first.
+# fit PATTERNS, as of --gtest_filter, ctest runs nothing else. With AddressSanitizer or in an emulator, where starting a
+# program takes longer than most tests, the program is one entry, and without WHISKER_LONG it leaves out whole networks:
+# smaller tests run all that they consist of. Programs of many sources start first.
 set(whisker_whole_networks "*FixedPreset.*:*Families.*:*EveryPreset.*:*Backbones.*:*RealSequences.*:*SoakOn.*:*BatchSizeAuto.*")
 function(whisker_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "ALONE" "")
@@ -74,7 +74,7 @@ function(whisker_test name)
     whisker_compile_together(${name} ${arg_UNPARSED_ARGUMENTS})
   endif()
   set(properties TIMEOUT 600 ENVIRONMENT "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/test_cache")
-  if(WHISKER_SANITIZE MATCHES address)
+  if(WHISKER_SANITIZE MATCHES address OR CMAKE_CROSSCOMPILING)
     list(LENGTH arg_UNPARSED_ARGUMENTS sources)
     if(DEFINED ENV{WHISKER_LONG})
       set(whisker_whole_networks "")

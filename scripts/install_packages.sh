@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
 # Installs what is missing from the Debian 12 / Ubuntu 24.04 packages that Whisker is built from.
-#   scripts/install_packages.sh [build|test]      test adds what ./run-tests needs
+#   scripts/install_packages.sh [build|test|long]      test adds what ./run-tests needs, long what its --long does
 # Asks for root (directly or through sudo) only when something is missing.
 set -euo pipefail
+what=${1:-build}
 
-# libdnnl-dev's own CMake files ask for OpenCL, which it only recommends.
 packages=(g++ cmake ninja-build libfmt-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
-          libjpeg-dev libstb-dev libutf8proc-dev libwebp-dev libdnnl-dev ocl-icd-opencl-dev
-          libonnx-dev libprotobuf-dev)
-if [ "${1:-build}" = test ]; then
+          libjpeg-dev libstb-dev libutf8proc-dev libwebp-dev libonnx-dev libprotobuf-dev)
+# What CMakeLists.txt takes for WHISKER_ONEDNN. libdnnl-dev's own CMake files ask for OpenCL, which it only recommends.
+if [ "$(uname -m)" = x86_64 ]; then
+  packages+=(libdnnl-dev ocl-icd-opencl-dev)
+else
+  packages+=(libopenblas-openmp-dev)
+fi
+if [ "$what" != build ]; then
   packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 python3-venv curl
              openmpi-bin libjpeg-turbo-progs webp unzip clang-16 libclang-rt-16-dev
              zsh fish dpkg-dev file)
 fi
+if [ "$what" = long ] && [ "$(uname -m)" = x86_64 ]; then packages+=(g++-aarch64-linux-gnu qemu-user); fi
 
 missing=()
 for package in "${packages[@]}"; do

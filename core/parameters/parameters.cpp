@@ -43,8 +43,8 @@ bool reads_copy(const Parameter& parameter, const ArenaTypes& types) {
 }
 
 int64_t padded_slice(int64_t elements, const ArenaTypes& types) {
-  const size_t width =
-      std::min(size_of(types.master), size_of(types.compute.value_or(types.master)));
+  size_t width = size_of(types.master);
+  if (types.compute) width = std::min(width, size_of(*types.compute));
   const int64_t step = slice_alignment_bytes / static_cast<int64_t>(width);
   return (elements + step - 1) / step * step;
 }

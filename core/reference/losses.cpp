@@ -23,7 +23,10 @@ struct LogSumExp {
 template <class T>
 LogSumExp log_sum_exp(const T* values, int64_t count, int64_t stride) {
   double largest = -std::numeric_limits<double>::infinity();
-  for (int64_t i = 0; i < count; ++i) largest = std::fmax(largest, double{values[i * stride]});
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = values[i * stride];
+    if (value > largest) largest = value;  // with std::fmax g++ 12.2 for ARM fails: GCC bug 108608
+  }
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += std::exp(double{values[i * stride]} - largest);
   return {largest, std::log(sum)};

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -22,7 +23,6 @@ constexpr int64_t alignment = 64;
 constexpr int64_t small_limit = 1024;
 constexpr int small_bins = static_cast<int>(small_limit / alignment);
 constexpr int64_t huge_page = int64_t{2} << 20;
-constexpr uintptr_t page = 4096;
 constexpr int64_t thread_blocks_per_bin = 256;
 
 // AddressSanitizer treats cached memory as out of bounds until it is allocated again.
@@ -128,7 +128,8 @@ void* Allocator::from_system(int64_t bytes) {
     memory = books_.take(bytes);
   }
   if (bytes >= huge_page) {
-    // Only whole pages; the system may refuse.
+    // Only whole pages, of up to 64 KiB on ARM; the system may refuse.
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const auto address = reinterpret_cast<uintptr_t>(memory);
     const uintptr_t first = (address + page - 1) / page * page;
     const uintptr_t last = (address + static_cast<uintptr_t>(bytes)) / page * page;
