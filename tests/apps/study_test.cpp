@@ -4,6 +4,7 @@
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
 #include "core/trace/operator_table.h"
+#include "core/trace/tape_listing.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -87,9 +88,9 @@ TEST_F(StudyTest, FrozenParametersAreLeftOut) {
 TEST_F(StudyTest, TheListingNamesLayersParametersAndImages) {
   const StudyNetwork network(read_config(file(), {}), {.batch = 3, .classes = 5});
   EXPECT_EQ(network.describe(), "tiny, (3,12,12,3) f32 on cpu, 5 classes");
-  TapeListing listing;
-  network.run(listing);
-  const std::string text = listing.str();
+  StepRecorder recorder;
+  network.run(recorder);
+  const std::string text = tape_listing(recorder.recording());
   EXPECT_THAT(text,
               ::testing::ContainsRegex("1  conv2d +first .*images, first.weight, first.bias"));
   EXPECT_THAT(text, ::testing::ContainsRegex("2  batch_norm +norm "));
@@ -104,9 +105,9 @@ TEST_F(StudyTest, TheSameLossEveryTime) {
 /// The heading and the listing of a tape over sequences.
 std::pair<std::string, std::string> tape_of(const Config& config, const StudyOptions& options) {
   const StudyNetwork network(config, options);
-  TapeListing listing;
-  network.run(listing);
-  const std::string text = listing.str();
+  StepRecorder recorder;
+  network.run(recorder);
+  const std::string text = tape_listing(recorder.recording());
   EXPECT_EQ(network.loss().item(), network.loss().item());
   return {network.describe(), text};
 }
