@@ -168,7 +168,7 @@ void add_target(CLI::App* command, StudyArguments& arguments) {
                                   fmt::join(builtin_network_names(), ", ")));
   command->add_option("OVERRIDES", target.arguments, "section.key=value; with -e NAME=VALUE");
   command->add_option("-e,--expression", target.expression,
-                      "A loss in the operators' names: 'mean((x @ w - y)^2)' x='[[1,2]]' ...");
+                      "A loss in the operators' own names; NAME=VALUE gives it its tensors");
 }
 
 void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
