@@ -13,12 +13,6 @@ namespace {
 
 constexpr int64_t chunk_elements = 1 << 16;
 
-struct ChunkSums {
-  double sum = 0, squares = 0;
-  double minimum = std::numeric_limits<double>::infinity(), maximum = -minimum;
-  int64_t zeros = 0, not_finite = 0;
-};
-
 template <class T>
 double as_double(T value) {
   if constexpr (std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>) {
@@ -26,6 +20,48 @@ double as_double(T value) {
   } else {
     return static_cast<double>(value);
   }
+}
+
+// In lanes that the compiler keeps in vector registers.
+struct ChunkSums {
+  static constexpr size_t lanes = 8;
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::array<double, lanes> sum{}, squares{}, minimum, maximum;
+  std::array<int64_t, lanes> zeros{}, not_finite{};
+
+  ChunkSums() {
+    minimum.fill(infinity);
+    maximum.fill(-infinity);
+  }
+  void add(size_t lane, double x) {
+    const bool finite = x - x == 0;
+    const double value = finite ? x : 0;
+    sum[lane] += value;
+    squares[lane] += value * value;
+    minimum[lane] = finite && x < minimum[lane] ? x : minimum[lane];
+    maximum[lane] = finite && x > maximum[lane] ? x : maximum[lane];
+    zeros[lane] += x == 0;
+    not_finite[lane] += !finite;
+  }
+};
+
+using Histogram = std::array<int64_t, std::tuple_size_v<decltype(TensorStatistics::histogram)>>;
+
+// Four tables, so that equal neighbours do not wait for each other.
+template <class T>
+Histogram histogram_of(std::span<const T> values, double minimum, double scale) {
+  std::array<std::array<int32_t, std::tuple_size_v<Histogram>>, 4> tables{};
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double x = as_double(values[i]);
+    if (!std::isfinite(x)) continue;
+    const auto bin = static_cast<int32_t>((x - minimum) * scale);
+    ++tables[i % 4][static_cast<size_t>(std::min(bin, int32_t{tables[0].size() - 1}))];
+  }
+  Histogram sum{};
+  for (const auto& table : tables) {
+    for (size_t bin = 0; bin < sum.size(); ++bin) sum[bin] += table[bin];
+  }
+  return sum;
 }
 
 template <class T>
@@ -40,55 +76,46 @@ TensorStatistics statistics_of(std::span<const T> values) {
   std::vector<ChunkSums> sums(static_cast<size_t>(chunks));
 #pragma omp parallel for if (chunks > 1)
   for (int64_t i = 0; i < chunks; ++i) {
+    const std::span<const T> part = chunk(i);
     ChunkSums local;
-    for (const T value : chunk(i)) {
-      const double x = as_double(value);
-      if (!std::isfinite(x)) {
-        ++local.not_finite;
-        continue;
+    size_t at = 0;
+    for (; at + ChunkSums::lanes <= part.size(); at += ChunkSums::lanes) {
+      for (size_t lane = 0; lane < ChunkSums::lanes; ++lane) {
+        local.add(lane, as_double(part[at + lane]));
       }
-      local.sum += x;
-      local.squares += x * x;
-      local.minimum = std::min(local.minimum, x);
-      local.maximum = std::max(local.maximum, x);
-      local.zeros += x == 0;
     }
+    for (; at < part.size(); ++at) local.add(0, as_double(part[at]));
     sums[static_cast<size_t>(i)] = local;
   }
-  ChunkSums all;
+  TensorStatistics result;
+  double sum = 0, squares = 0, minimum = ChunkSums::infinity, maximum = -minimum;
   for (const ChunkSums& one : sums) {
-    all.sum += one.sum;
-    all.squares += one.squares;
-    all.minimum = std::min(all.minimum, one.minimum);
-    all.maximum = std::max(all.maximum, one.maximum);
-    all.zeros += one.zeros;
-    all.not_finite += one.not_finite;
+    for (size_t lane = 0; lane < ChunkSums::lanes; ++lane) {
+      sum += one.sum[lane];
+      squares += one.squares[lane];
+      minimum = std::min(minimum, one.minimum[lane]);
+      maximum = std::max(maximum, one.maximum[lane]);
+      result.zeros += one.zeros[lane];
+      result.not_finite += one.not_finite[lane];
+    }
   }
-  TensorStatistics result{.zeros = all.zeros, .not_finite = all.not_finite};
-  const auto finite = static_cast<double>(count - all.not_finite);
+  const auto finite = static_cast<double>(count - result.not_finite);
   if (finite == 0) return result;
-  result.mean = all.sum / finite;
-  result.deviation = std::sqrt(std::max(0.0, all.squares / finite - result.mean * result.mean));
-  result.minimum = all.minimum;
-  result.maximum = all.maximum;
-  result.norm = std::sqrt(all.squares);
+  result.mean = sum / finite;
+  result.deviation = std::sqrt(std::max(0.0, squares / finite - result.mean * result.mean));
+  result.minimum = minimum;
+  result.maximum = maximum;
+  result.norm = std::sqrt(squares);
 
-  using Histogram = std::array<int64_t, std::tuple_size_v<decltype(result.histogram)>>;
-  constexpr auto bins = std::tuple_size_v<Histogram>;
-  const double range = all.maximum - all.minimum;
-  const double scale = range > 0 && std::isfinite(range) ? static_cast<double>(bins) / range : 0;
+  const double bins_per_unit = static_cast<double>(result.histogram.size()) / (maximum - minimum);
+  const double scale = std::isfinite(bins_per_unit) ? bins_per_unit : 0;  // all in the first bin
   std::vector<Histogram> counts(static_cast<size_t>(chunks));
 #pragma omp parallel for if (chunks > 1)
   for (int64_t i = 0; i < chunks; ++i) {
-    Histogram& local = counts[static_cast<size_t>(i)];
-    for (const T value : chunk(i)) {
-      const double x = as_double(value);
-      if (!std::isfinite(x)) continue;
-      ++local[std::min(bins - 1, static_cast<size_t>((x - all.minimum) * scale))];
-    }
+    counts[static_cast<size_t>(i)] = histogram_of(chunk(i), minimum, scale);
   }
   for (const Histogram& one : counts) {
-    for (size_t bin = 0; bin < bins; ++bin) result.histogram[bin] += one[bin];
+    for (size_t bin = 0; bin < one.size(); ++bin) result.histogram[bin] += one[bin];
   }
   return result;
 }

@@ -167,7 +167,7 @@ std::vector<std::string> StepFrames::backward_lines(size_t frame,
     });
     const std::string name = fmt::format("gradient of {}", recording_.label(input.entry));
     if (found == entry.given.end()) {
-      given.push_back({name, &target, &target.gradient, "in the end"});
+      given.push_back({name, &target, &target.gradient, "when complete"});
     } else if (&entry.inputs[found->input] == &input) {
       given.push_back({name, &target, &found->sum, found->first ? "is now" : "grows to"});
     }
