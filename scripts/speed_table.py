@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the tables of README.md's "How fast" (one device) and of docs/guide/several_gpus.md from the raw lines in
-bench/results/*.jsonl.
+"""Writes the tables of docs/performance.md (one device; README.md has eight of its rows) and of
+docs/guide/several_gpus.md from the raw lines in bench/results/*.jsonl.
 
-usage: speed_table.py [--check] [--readme FILE] [--several FILE] [--results FOLDER]
+usage: speed_table.py [--check] [--results FOLDER]
 
 A row is a network with its batch and precision, a cold start, or a configuration's training, on a GPU or on a CPU. Its
 figures are one line's: the newest (files by name, lines in order) that was measured at a commit as it is; of steps one
 that has both sides and PyTorch's mode, and torch.compile among the modes where any line of that row has it. Accuracies
-want three seeds or more. README leaves second rows on a GPU out.
+want three seeds or more.
 --check changes nothing: exit code 1 where a file and the lines differ, with the first row that does.
 """
 import argparse
@@ -25,9 +25,11 @@ SEVERAL_HEAD = ["network, batch per GPU", "GPUs", "Whisker, images/s", "scaling"
                 "scaling", "PyTorch's mode", "Whisker MiB", "PyTorch MiB", "commit"]
 NETWORKS = ["keras64", "chollet128", "mlp", "resnet18", "resnet50", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny",
             "vit_s_16", "vit_b_16", "vgg16ft", "lstm", "gru", "rnn", "mobilenet_v3_small"]
-# Second rows of a network or a configuration on a GPU, which README leaves out.
-SECOND = ("chollet128, batch 256, bf16", "resnet18, batch 32, bf16", "resnet50, batch 256, f16", "lstm, batch 64, f32",
-          "cats_vs_dogs_gpu.yaml with train.epochs=340")
+# What README shows: whether on a GPU, and the row's name.
+README_ROWS = [(True, "resnet50, batch 256, bf16"), (True, "efficientnet_b0, batch 128, bf16"),
+               (True, "vit_b_16, batch 64, bf16"), (True, "lstm, batch 64, bf16"), (True, "first step, resnet18"),
+               (False, "chollet128, batch 32, f32"), (False, "resnet18, batch 16, f32"),
+               (False, "classify one photograph, resnet18")]
 STEP, FIRST, CLASSIFY, RUN = "step", "first step", "classify one photograph", "training"
 KINDS = [STEP, FIRST, CLASSIFY, RUN]
 
@@ -135,7 +137,7 @@ def mode_of(row):
 def table_of_one(rows):
     return table(HEAD, [[row["name"], row["machine"].split(", otherwise")[0], row["ours"], row["theirs"], mode_of(row),
                          "" if row["ratio"] is None else f"{row['ratio']:.2f}", *row["memory"], row["commit"]]
-                        for row in rows if not row["several"] and not (row["on_gpu"] and row["name"].startswith(SECOND))])
+                        for row in rows if not row["several"]])
 
 
 def table_of_several(rows):
@@ -165,13 +167,15 @@ def update(path, wanted, check):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md")
-    parser.add_argument("--several", type=pathlib.Path, default=ROOT / "docs/guide/several_gpus.md")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
     options = parser.parse_args()
     rows = rows_of(options.results)
-    same = [update(options.readme, table_of_one(rows), options.check),
-            update(options.several, table_of_several(rows), options.check)]
+    few = [row for row in rows if (row["on_gpu"], row["name"]) in README_ROWS]
+    if len(few) != len(README_ROWS):
+        sys.exit(f"{options.results}: expected lines of all rows of README, {README_ROWS}, got {len(few)} of them")
+    same = [update(ROOT / "README.md", table_of_one(few), options.check),
+            update(ROOT / "docs/performance.md", table_of_one(rows), options.check),
+            update(ROOT / "docs/guide/several_gpus.md", table_of_several(rows), options.check)]
     return 0 if all(same) else 1
 
 

@@ -98,8 +98,8 @@ std::vector<int64_t> batch_sizes(const std::vector<std::string>& lists) {
 }
 
 int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
-  ShownConfig shown =
-      read_shown_config(arguments.file, arguments.overrides, "data.train=DIR", invocation);
+  ShownConfig shown = read_shown_config(arguments.file, arguments.overrides,
+                                        {.options = "data.train=DIR"}, invocation);
   Config& config = shown.config;
   config.device = chosen_device(config.device, invocation).str();
   std::vector<int64_t> batches = batch_sizes(arguments.batches);

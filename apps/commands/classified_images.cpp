@@ -6,6 +6,7 @@
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/codec/encode_jpeg.h"
+#include "data/codec/unsupported_formats.h"
 #include "data/files/csv.h"
 
 #include <algorithm>
@@ -18,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view heat_map_mark = "heat map by whisker classify --cam";
 constexpr int most_jpeg_side = 65500;  // libjpeg's JPEG_MAX_DIMENSION
 constexpr OutputFormat heat_map_format{.name = "a heat map of classify --cam",
                                        .is_own = is_heat_map};

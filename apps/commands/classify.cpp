@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -37,8 +38,13 @@ constexpr size_t few_images = 32;
 void check_found(const ClassifyArguments& arguments, const InputNames& names, bool any) {
   if (!any) {
     const std::string unsupported = unsupported_formats(names.skipped(), true);
+    const auto heat_maps =
+        std::ranges::count(names.skipped(), heat_map_reason, &SkippedFile::reason);
     fail(ErrorKind::data, "classify: no images found in {}: {}{}{}.", quoted_list(arguments.inputs),
-         supported_formats, unsupported.empty() ? "" : "; there are ", unsupported);
+         supported_formats, unsupported.empty() ? "" : "; there are ",
+         heat_maps > 0 ? fmt::format("{}, {} of them written by classify --cam: name such files",
+                                     unsupported, heat_maps)
+                       : unsupported);
   }
 }
 
@@ -135,9 +141,10 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   if (!ranks.leads()) invocation.verbosity = -1;
   invocation.device_start.emplace(device_name == "auto" && alone ? "cpu" : device_name);
   const GivenFacts given = arguments.facts.read();
-  const WeightsInfo info = WeightsInfo::from_file(
-      open_weights(weights_file(arguments.weights), given.weights_key), given);
-  const bool images = std::holds_alternative<Preprocess>(info.signature.input);
+  std::optional<SafetensorsFile> weights =
+      open_weights(weights_file(arguments.weights), given.weights_key);
+  const bool images =
+      std::holds_alternative<Preprocess>(WeightsInfo::from_file(*weights, given).signature.input);
   InputNames names(images ? arguments.inputs : std::vector<std::string>(),
                    {.images = true, .null = arguments.null});
   const size_t count = names.count().value_or(std::numeric_limits<size_t>::max());
@@ -149,7 +156,8 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   start.mark("device ready");
   load_algorithms(device);
   Network network =
-      Network::load(arguments.weights, device, given, compute_dtype(arguments.precision, device));
+      Network::load(*weights, device, given, compute_dtype(arguments.precision, device));
+  weights.reset();
   require_same_weights(ranks, arguments.weights, network.signature());
   if (count > few_images) network.fix_weights();  // fewer take less time than that
   start.mark("network loaded");

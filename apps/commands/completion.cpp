@@ -91,6 +91,7 @@ std::vector<Row> completion_table(const CLI::App& app) {
   for (std::string& preset : preset_names()) networks.push_back(std::move(preset));
   rows.push_back({{std::begin(study_contexts), std::end(study_contexts)}, networks});
   rows.push_back({{"whisker study gradcheck^"}, gradcheck_operators()});
+  for (std::string& preset : preset_names()) rows.back().words.push_back(std::move(preset));
   return rows;
 }
 

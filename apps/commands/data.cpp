@@ -4,6 +4,7 @@
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/sequence_report.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
@@ -40,7 +41,8 @@ struct FolderArguments {
   /// The configuration that `train` names, or one made for a folder of texts; nothing for images.
   /// Overrides go with a file only.
   std::optional<Config> sequences() const {
-    if (train.ends_with(".yaml") || train.ends_with(".yml")) return read_config(train, overrides);
+    const std::string ending = file_ending(train);
+    if (ending == ".yaml" || ending == ".yml") return read_config(train, overrides);
     if (!overrides.empty()) {
       fail(ErrorKind::usage, "data: '{}': overrides go with a YAML file, not with a folder.",
            overrides[0]);

@@ -4,7 +4,7 @@
 #include "apps/commands/evaluate_arguments.h"
 #include "apps/commands/evaluate_images.h"
 #include "apps/commands/evaluate_sequences.h"
-#include "apps/commands/evaluated_images.h"
+#include "apps/commands/evaluated_examples.h"
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/run_ranks.h"
 #include "apps/ranks/same_inputs.h"
@@ -40,6 +40,32 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
   }
 }
 
+// Opens the weights once: they say what is computed in, too.
+Network load_network(const EvaluateArguments& arguments, Device device, const GivenFacts& facts,
+                     RankGroup& ranks, const Invocation& invocation) {
+  const SafetensorsFile file = open_weights(weights_file(arguments.weights), facts.weights_key);
+  StoredPrecision computes;
+  if (arguments.precision) {
+    computes.dtype = compute_dtype(*arguments.precision, device);
+  } else {
+    computes = stored_precision(file, device);
+  }
+  for (const DType dtype : ranks.gather(computes.dtype)) {
+    if (dtype == computes.dtype) continue;
+    computes = {.dtype = DType::f32,
+                .note =
+                    "not all ranks compute in the precision of the weights' validation: all "
+                    "take f32; --precision decides otherwise"};
+    break;
+  }
+  Network network = Network::load(file, device, facts, computes.dtype);
+  require_same_weights(ranks, arguments.weights, network.signature());
+  network.fix_weights();
+  tell_notes(network.notes(), invocation);
+  if (!computes.note.empty()) tell_notes({computes.note}, invocation);
+  return network;
+}
+
 int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invocation& invocation) {
   require_same_command(ranks, *invocation.command);
   if ((arguments.worst > 0) != !arguments.out.empty()) {
@@ -63,25 +89,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   load_algorithms(device);
   GivenFacts facts = arguments.facts.read();
   facts.positive_class = arguments.positive_class;
-  StoredPrecision computes;
-  if (arguments.precision) {
-    computes.dtype = compute_dtype(*arguments.precision, device);
-  } else {
-    computes =
-        stored_precision(open_weights(weights_file(arguments.weights), facts.weights_key), device);
-  }
-  for (const DType dtype : ranks.gather(computes.dtype)) {
-    if (dtype == computes.dtype) continue;
-    computes = {.dtype = DType::f32,
-                .note = "not all ranks compute in the precision of the weights' validation: all "
-                        "take f32; --precision decides otherwise"};
-    break;
-  }
-  Network network = Network::load(weights_file(arguments.weights), device, facts, computes.dtype);
-  require_same_weights(ranks, arguments.weights, network.signature());
-  network.fix_weights();
-  tell_notes(network.notes(), invocation);
-  if (!computes.note.empty()) tell_notes({computes.note}, invocation);
+  const Network network = load_network(arguments, device, facts, ranks, invocation);
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);
@@ -99,7 +107,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
   const int code =
       images ? evaluate_images(network, arguments, run, reports, ranks, invocation.verbosity)
-             : evaluate_sequences(network, arguments, run, ranks, invocation.verbosity);
+             : evaluate_sequences(network, arguments, run, reports, ranks, invocation.verbosity);
   if (ranks.leads()) save_algorithms(device);
   return code;
 }
@@ -127,8 +135,9 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   CLI::Option* csv =
       evaluate
           ->add_option("--csv", arguments->csv,
-                       "Images and labels from a CSV (columns path, label; paths relative to "
-                       "the one folder given, or to the CSV's own)")
+                       "Examples and labels from a CSV (columns path, label), as --predictions "
+                       "writes it. Images: paths relative to the one folder given, or to the CSV's "
+                       "own; text, rows: files or lines of DATA")
           ->excludes(pattern);
   evaluate
       ->add_option("--split", arguments->split,
@@ -149,11 +158,13 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate->add_flag("--null", arguments->null, "Names on stdin end with NUL, as of find -print0");
   evaluate
       ->add_option("--predictions", arguments->predictions,
-                   "Write a CSV of every image: label, prediction, loss, probabilities")
+                   "Write a CSV of every image, text or row: path, label, prediction, loss, "
+                   "probabilities; --csv reads it")
       ->check(check_output_name);
   evaluate
       ->add_option("--worst", arguments->worst,
-                   "Write a page of so many images of the largest loss, and the most confused")
+                   "Write a page of so many images, texts or rows of the largest loss, and the "
+                   "most confused")
       ->check(CLI::Range(1, 10'000));
   evaluate->add_option("--out", arguments->out, "The page of --worst: one HTML file")
       ->check(check_output_name);
@@ -170,6 +181,8 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));
+  evaluate->add_flag("--tta", arguments->mirror,
+                     "Images: average each image and its mirror image (test-time augmentation)");
   add_precision(evaluate, arguments->precision);
   arguments->facts.add_to(evaluate);
   set_action(evaluate, invocation,

@@ -26,6 +26,7 @@ struct EvaluateArguments {
   bool force = false;
   bool json = false;
   bool null = false;
+  bool mirror = false;  // --tta
   std::string device = "auto";
   std::string gpus;
   int64_t batch_size = 32;
@@ -33,6 +34,8 @@ struct EvaluateArguments {
   FactOptions facts;
   std::optional<PrecisionKind> precision;  // that of the file's validation
 
+  /// Whether something is written about each example.
+  bool each() const { return !predictions.empty() || !out.empty(); }
   /// What `split` is of the run's data.
   RunPart run_part() const {
     return {.split = split, .where = inputs.empty() ? "" : inputs.front()};

@@ -17,8 +17,6 @@
 #include "train/metrics/evaluate.h"
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -64,46 +62,6 @@ std::map<int64_t, std::string> bad_files(const BatchSource& source, RankGroup& r
   return all;
 }
 
-struct OwnImage {
-  int64_t number = 0;  // among all
-  std::vector<float> probabilities;
-};
-
-// Collective: on rank 0, the images of all ranks in order. They come a block at a time, as one
-// message cannot hold any number of them.
-std::vector<EvaluatedImage> images_of_all_ranks(std::vector<OwnImage> own, const ImageFolder& files,
-                                                size_t width, RankGroup& ranks) {
-  constexpr size_t block = 1024;
-  const std::vector<int64_t> labels = files.labels();
-  std::map<int64_t, EvaluatedImage> all;
-  size_t most = 0;
-  for (const size_t count : ranks.gather(own.size())) most = std::max(most, count);
-  for (size_t begin = 0; begin < most; begin += block) {
-    std::vector<std::string> rows;
-    for (size_t i = begin; i < std::min(begin + block, own.size()); ++i) {
-      const std::vector<float> probabilities = std::move(own[i].probabilities);
-      std::string& row = rows.emplace_back();
-      row.append(reinterpret_cast<const char*>(&own[i].number), sizeof(int64_t));
-      row.append(reinterpret_cast<const char*>(probabilities.data()), width * sizeof(float));
-    }
-    for (const std::vector<std::string>& texts : gather_texts(ranks, rows)) {
-      if (!ranks.leads()) break;
-      for (const std::string& row : texts) {
-        int64_t number = 0;
-        std::vector<float> probabilities(width);
-        std::memcpy(&number, row.data(), sizeof number);
-        std::memcpy(probabilities.data(), row.data() + sizeof number, width * sizeof(float));
-        all.emplace(number,
-                    evaluated_image(files.file(number).string(),
-                                    labels[static_cast<size_t>(number)], std::move(probabilities)));
-      }
-    }
-  }
-  std::vector<EvaluatedImage> images;
-  for (auto& [number, image] : all) images.push_back(std::move(image));
-  return images;
-}
-
 // Rank 0 reads standard input for all.
 std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
   if (std::ranges::count(arguments.inputs, "-") == 0) return arguments.inputs;
@@ -124,7 +82,10 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                                 : images_of_split(network, *run, arguments.run_part());
   if (!arguments.split.empty()) inputs.push_back(files.root.string());
   require_same_images(ranks, files, prefixes_of(arguments.inputs, arguments.csv));
-  reports.add_inputs(files, inputs);
+  if (reports.any()) {
+    for (const std::string& input : inputs) reports.add_input(input);
+    for (int64_t i = 0; i < files.size(); ++i) reports.add_input(files.file(i));
+  }
   std::optional<int64_t> trained;
   if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
   Unreadable unreadable;
@@ -156,37 +117,31 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                   {.device = device, .dtype = network.arena().compute_dtype()});
   const Objective objective(network.model(), {}, files.counts(), device);
   const size_t width = network.classes().size();
-  std::vector<OwnImage> own;
-  const bool each = !arguments.predictions.empty() || !arguments.out.empty();
+  OwnExamples own;
   const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
     auto rest = outputs.data<const float>();
     for (const int64_t number : batch.indices) {
       const auto row = rest.first(width);
       network.check_outputs(row, files.file(number).string());
-      if (each) own.push_back({.number = number, .probabilities = {row.begin(), row.end()}});
       rest = rest.subspan(width);
     }
+    if (arguments.each()) own.add(outputs, batch);
   };
-  const auto metrics = evaluate(network, objective, *loader, nullptr, observe);
+  const auto metrics =
+      evaluate(network, objective, *loader, {.observe = observe, .mirror = arguments.mirror});
   add_other_ranks(*metrics, ranks);
   for (const auto& [index, reason] : bad_files(*loader, ranks)) {
     if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
   }
   if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
-  std::vector<EvaluatedImage> images;
-  if (each) images = images_of_all_ranks(std::move(own), files, width, ranks);
+  std::vector<EvaluatedExample> images;
+  if (arguments.each()) images = own.of_all_ranks(ranks);
   if (!ranks.leads()) return 0;
-  // Whatever cannot be written, the metrics are printed; whatever cannot be printed, files are.
-  std::exception_ptr unprinted;
-  int code = 0;
-  try {
-    code = print_metrics(network, *metrics, unreadable, arguments.json, trained);
-  } catch (...) {
-    unprinted = std::current_exception();
-  }
-  reports.write(network, std::move(images), arguments.worst, arguments.weights);
-  if (unprinted) std::rethrow_exception(unprinted);
-  return code;
+  for (EvaluatedExample& one : images) one.path = files.file(one.number).string();
+  const auto print = [&] {
+    return print_metrics(network, *metrics, unreadable, arguments.json, trained);
+  };
+  return reports.write(print, network, std::move(images), arguments.worst, arguments.weights);
 }
 
 }  // namespace whisker

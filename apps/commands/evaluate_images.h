@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/commands/evaluate_arguments.h"
-#include "apps/commands/evaluated_images.h"
+#include "apps/commands/evaluated_examples.h"
 #include "core/communicator/rank_group.h"
 #include "train/data/run_split.h"
 #include "train/model/network.h"

@@ -1,29 +1,75 @@
 #include "apps/commands/evaluate_sequences.h"
 
 #include "apps/commands/metrics_report.h"
+#include "apps/commands/worst_page.h"
 #include "apps/ranks/own_batches.h"
 #include "apps/ranks/same_inputs.h"
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
 #include "core/io/text.h"
+#include "data/class_names.h"
+#include "data/files/file_walk.h"
+#include "data/sequences/listed_examples.h"
 #include "train/data/labelled_sequences.h"
 #include "train/experiment.h"
 #include "train/loop/rank_sums.h"
 #include "train/metrics/evaluate.h"
 
+#include <array>
+#include <filesystem>
+#include <span>
 #include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace whisker {
 namespace {
 
-// What evaluate_sequences() reads.
-std::vector<std::string> sequence_files(const EvaluateArguments& arguments,
+namespace fs = std::filesystem;
+
+// The file or folder that `arguments` name; "" for a part of the run's data. With --csv alone it is
+// the table that the CSV's paths are lines of.
+std::string data_of(const EvaluateArguments& arguments, const Network& network) {
+  if (!arguments.inputs.empty()) return arguments.inputs.front();
+  if (arguments.csv.empty()) return "";
+  const std::optional<fs::path> table = listed_table(arguments.csv);
+  if (!table) {
+    fail(ErrorKind::usage,
+         "evaluate --csv: the paths of {} are not all lines of one table, such as reviews.csv:12. "
+         "Name the file or folder that its {} are in after WEIGHTS.",
+         excerpt(arguments.csv), network.signature().examples());
+  }
+  const bool texts = std::holds_alternative<TextInput>(network.signature().input);
+  if (texts && class_number(network.classes(), table->stem().string())) {
+    fail(ErrorKind::usage,
+         "evaluate --csv: {} may be a table, or a file named after its class with a text per line. "
+         "Name the table, or the folder of such files, after WEIGHTS.",
+         excerpt(table->string()));
+  }
+  return table->string();
+}
+
+// What evaluate_sequences() reads, beside --csv.
+std::vector<std::string> sequence_files(const std::string& data,
                                         const std::optional<PastRun>& run) {
-  if (!arguments.inputs.empty()) return arguments.inputs;
+  if (!data.empty()) return {data};
   std::vector<std::string> paths = {run->config.data.train};
   if (!run->config.data.val.empty()) paths.push_back(run->config.data.val);
   return paths;
+}
+
+void add_inputs(std::span<const std::string> paths, EvaluatedFiles& reports) {
+  if (!reports.any()) return;
+  for (const fs::path path : paths) {
+    reports.add_input(path);
+    std::error_code error;
+    if (!fs::is_directory(path, error)) continue;
+    for (const WalkedFile& file : walk_files(path, "evaluate", OnUnreadable::list).files) {
+      reports.add_input(path / file.path);
+    }
+  }
 }
 
 std::optional<Header> header_of(const EvaluateArguments& arguments) {
@@ -36,29 +82,49 @@ std::optional<Header> header_of(const EvaluateArguments& arguments) {
 }  // namespace
 
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
-                       const std::optional<PastRun>& run, RankGroup& ranks, int verbosity) {
-  if (!arguments.predictions.empty() || !arguments.out.empty()) {
+                       const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
+                       int verbosity) {
+  const char* const examples = network.signature().examples();
+  const bool classifies = network.signature().task() == Task::classification;
+  if (!classifies && (arguments.each() || !arguments.csv.empty())) {
     fail(ErrorKind::usage,
-         "evaluate: --predictions and --worst are about images, got a network trained on {}.",
-         network.signature().examples());
+         "evaluate: --predictions, --worst and --csv are about images, texts and rows of classes, "
+         "got a network trained on {}.",
+         examples);
+  }
+  if (arguments.mirror) {
+    fail(ErrorKind::usage, "evaluate: --tta is about images, got a network trained on {}.",
+         examples);
   }
   const bool split = !arguments.split.empty();
-  if (!split && (arguments.inputs.size() != 1 || !arguments.csv.empty() ||
-                 !arguments.label_pattern.empty())) {
+  const bool one_file =
+      arguments.inputs.size() == 1 || (arguments.inputs.empty() && !arguments.csv.empty());
+  if (!split && (!one_file || !arguments.label_pattern.empty())) {
     fail(ErrorKind::usage,
          "evaluate: a network trained on {} expects one file or folder laid out as its training "
-         "data, and neither --csv nor --label-pattern.",
-         network.signature().examples());
+         "data, and no --label-pattern.",
+         examples);
   }
-  require_same_files(ranks, sequence_files(arguments, run), "DATA");
+  const std::string path = data_of(arguments, network);
+  if (!split && arguments.inputs.empty() && ranks.leads() && verbosity >= 0) {
+    tell(fmt::format("{}: its paths are lines of {}, which is read (DATA names another file)\n",
+                     printable(arguments.csv), printable(path)));
+  }
+  const std::vector<std::string> files = sequence_files(path, run);
+  require_same_files(ranks, files, "DATA");
+  if (!arguments.csv.empty()) require_same_files(ranks, std::array{arguments.csv}, "--csv");
+  add_inputs(files, reports);
   const Partition part{.rank = ranks.rank(), .world = ranks.world()};
-  const LabelledSequences data =
-      split ? sequences_of_split(network, *run, arguments.run_part(), arguments.batch_size, part)
-            : open_labelled(network, arguments.inputs.front(),
-                            {.label_column = arguments.label_column,
-                             .text_column = arguments.text_column,
-                             .header = header_of(arguments)},
-                            arguments.batch_size, part);
+  const KeepExamples keep = arguments.each() ? KeepExamples::yes : KeepExamples::no;
+  const LabelledSequences data = split ? sequences_of_split(network, *run, arguments.run_part(),
+                                                            arguments.batch_size, part, keep)
+                                       : open_labelled(network, path,
+                                                       {.label_column = arguments.label_column,
+                                                        .text_column = arguments.text_column,
+                                                        .header = header_of(arguments),
+                                                        .csv = arguments.csv,
+                                                        .keep = keep},
+                                                       arguments.batch_size, part);
   if (!data.use.empty() && ranks.leads() && verbosity >= 0) tell(data.use + "\n");
   for (const std::string& note : data.notes) {
     if (ranks.leads() && verbosity >= 0) tell(printable(note) + "\n");
@@ -73,14 +139,24 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   // A language model's states go from batch to batch: its ranks divide each batch's rows.
   const bool rows = network.signature().task() == Task::language_model;
   OwnBatchSource own(*data.source, ranks);
-  const OutputObserver observe = [&](const Tensor& outputs, const Batch&) {
-    network.check_outputs(outputs.data<const float>(),
-                          split ? "the run's data" : arguments.inputs.front());
+  OwnExamples own_examples;
+  const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
+    network.check_outputs(outputs.data<const float>(), split ? "the run's data" : path);
+    if (arguments.each()) own_examples.add(outputs, batch);
   };
-  const auto metrics = evaluate(network, objective, rows ? *data.source : own, nullptr, observe);
+  const auto metrics =
+      evaluate(network, objective, rows ? *data.source : own, {.observe = observe});
   add_other_ranks(*metrics, ranks);
+  std::vector<EvaluatedExample> all;
+  if (arguments.each()) all = own_examples.of_all_ranks(ranks);
   if (!ranks.leads()) return 0;
-  return print_metrics(network, *metrics, unreadable, arguments.json);
+  for (EvaluatedExample& one : all) {
+    const SequenceExample& example = data.examples[static_cast<size_t>(one.number)];
+    one.path = example.place;
+    if (!arguments.out.empty()) one.shown = shown_text(example, network);
+  }
+  const auto print = [&] { return print_metrics(network, *metrics, unreadable, arguments.json); };
+  return reports.write(print, network, std::move(all), arguments.worst, arguments.weights);
 }
 
 }  // namespace whisker

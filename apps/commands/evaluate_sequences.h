@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/commands/evaluate_arguments.h"
+#include "apps/commands/evaluated_examples.h"
 #include "core/communicator/rank_group.h"
 #include "train/data/run_split.h"
 #include "train/model/network.h"
@@ -10,9 +11,10 @@
 
 namespace whisker {
 
-/// Measures on the data that `arguments` name, or on a part of `run`, and prints the metrics.
-/// Returns the exit code.
+/// Measures on the data that `arguments` name, or on a part of `run`; prints the metrics and writes
+/// `reports`. Returns the exit code.
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
-                       const std::optional<PastRun>& run, RankGroup& ranks, int verbosity);
+                       const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
+                       int verbosity);
 
 }  // namespace whisker

@@ -3,6 +3,7 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
 #include "core/io/outputs.h"
 #include "core/io/text.h"
 #include "core/tensor/device.h"
@@ -25,7 +26,7 @@ struct ExportArguments {
 constexpr OutputFormat onnx_format{.name = "an ONNX file of export", .is_own = is_own_onnx};
 
 int run_export(const ExportArguments& arguments, const Invocation& invocation) {
-  if (std::filesystem::path(arguments.out).extension() != ".onnx") {
+  if (file_ending(arguments.out) != ".onnx") {
     fail(ErrorKind::usage, "export: expected a result named *.onnx, got {}", arguments.out);
   }
   Outputs outputs = make_outputs("export", arguments.force, invocation);

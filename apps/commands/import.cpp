@@ -4,6 +4,7 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
 #include "core/io/outputs.h"
 #include "core/io/safetensors_stream.h"
 #include "core/io/text.h"
@@ -100,7 +101,7 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   outputs.add_input(arguments.file);
   outputs.add_input(arguments.facts.classes);
   const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
-  const std::string ending = std::filesystem::path(arguments.out).extension().string();
+  const std::string ending = file_ending(arguments.out);
   constexpr std::string_view other_formats[] = {".onnx", ".pth", ".pt", ".bin",
                                                 ".ckpt", ".h5",  ".keras"};
   if (std::ranges::find(other_formats, ending) != std::end(other_formats)) {

@@ -43,7 +43,7 @@ ModelRow model_row(const std::string& name) {
                .file = {}};
   if (row.weights) row.file = downloaded(*row.weights);
   if (row.images) row.library = preset_library(preset_sections(*find_preset(name)));
-  if (name == "lstm" || name == "simple_rnn") return row;  // the features of each step decide
+  if (reads_rows(*find_preset(name))) return row;  // the features of each step decide
   row.side = row.images ? row.images->output().height : DataConfig{}.image_size;
   row.classes = row.images ? 1000 : 2;
   const Model model = build_model(YamlNode::parse(name, "preset " + name),

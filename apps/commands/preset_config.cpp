@@ -14,32 +14,42 @@
 #include <random>
 #include <system_error>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 namespace fs = std::filesystem;
 
 ShownConfig read_shown_config(const std::string& target, const std::vector<std::string>& overrides,
-                              std::string_view otherwise, const Invocation& invocation) {
+                              const ShownClasses& classes, const Invocation& invocation) {
   std::error_code error;
   const Preset* preset = find_preset(target);
   const bool is_file = fs::exists(target, error) && !fs::is_directory(target, error);
   if (is_file || !preset) return {.config = read_config(target, overrides)};
   const std::optional<Preprocess> images = preset_preprocess(preset->name);
-  const bool sequences = preset->name == "lstm" || preset->name == "simple_rnn";
+  const bool rows = reads_rows(*preset);
   std::string text = fmt::format("name: {0}\nmodel: {0}\n", preset->name);
-  if (sequences) text += "data: {kind: rows}\n";
+  if (rows) text += "data: {kind: rows}\n";
   if (images) text += fmt::format("data: {{image_size: {}}}\n", images->output().height);
   ShownConfig shown{.config =
                         read_config_text(text, fmt::format("preset {}", preset->name), overrides)};
-  if (!shown.config.data.train.empty()) return shown;
+  const DataConfig& data = shown.config.data;
+  if (!data.train.empty()) return shown;
   shown.classes = images ? 1000 : 2;
-  if (invocation.verbosity < 0) return shown;
-  tell(sequences
-           ? fmt::format("{} is a preset: 2 classes, rows of {} numbers a step are assumed; "
-                         "data.rows.features=N and {} decide otherwise\n",
-                         preset->name, shown.config.data.rows.features, otherwise)
-           : fmt::format("{} is a preset: {} classes, images of {} px are assumed; "
-                         "data.image_size=N and {} decide otherwise\n",
-                         preset->name, shown.classes, shown.config.data.image_size, otherwise));
+  std::vector<std::string> assumed, options;
+  const std::string_view size_key = rows ? "data.rows.features=" : "data.image_size=";
+  const bool size_given = std::ranges::any_of(
+      overrides, [&](const std::string& one) { return one.starts_with(size_key); });
+  if (classes.given == 0) assumed.push_back(fmt::format("{} classes", shown.classes));
+  if (!size_given) {
+    assumed.push_back(rows ? fmt::format("rows of {} numbers a step", data.rows.features)
+                           : fmt::format("images of {} px", data.image_size));
+    options.push_back(fmt::format("{}N", size_key));
+  }
+  if (classes.given == 0) options.emplace_back(classes.options);
+  if (assumed.empty() || invocation.verbosity < 0) return shown;
+  tell(fmt::format("{} is a preset: {} are assumed; {} {} otherwise\n", preset->name,
+                   fmt::join(assumed, ", "), fmt::join(options, " and "),
+                   options.size() > 1 ? "decide" : "decides"));
   return shown;
 }
 

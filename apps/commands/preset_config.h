@@ -5,8 +5,10 @@
 #include "apps/terminal/command.h"
 #include "train/config/config.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -16,11 +18,15 @@ struct ShownConfig {
   int64_t classes = 0;  ///< that a preset without data is shown with; 0: as the configuration says
 };
 
+struct ShownClasses {
+  int64_t given = 0;         ///< by an option of the command; 0: not given
+  std::string_view options;  ///< what decides them: "--classes N"
+};
+
 /// Reads the file `target`, or makes the configuration of the preset of that name where no such
-/// file exists, and says what it assumes: `otherwise` is what decides the classes. Throws what
-/// read_config() throws.
+/// file exists, and says what it assumes beside what is given. Throws what read_config() throws.
 ShownConfig read_shown_config(const std::string& target, const std::vector<std::string>& overrides,
-                              std::string_view otherwise, const Invocation& invocation);
+                              const ShownClasses& classes, const Invocation& invocation);
 
 /// A temporary folder with `count` names of one random image, in `classes` classes.
 class RandomImages {

@@ -1,20 +1,24 @@
 // whisker study trace|graph|step|record|gradcheck: shows automatic differentiation on a network.
+#include "apps/commands/preset_config.h"
 #include "apps/commands/study_target.h"
 #include "apps/study/builtin_networks.h"
 #include "apps/study/gradcheck_report.h"
 #include "apps/study/step_session.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
 #include "core/io/json.h"
 #include "core/io/safetensors_stream.h"
 #include "core/io/text_table.h"
 #include "core/trace/recording_file.h"
 #include "core/trace/tape_graph.h"
 #include "core/trace/tape_listing.h"
+#include "layers/builder/presets.h"
 
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -56,8 +60,9 @@ int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
 
 int run_graph(StudyArguments arguments, const Invocation& invocation) {
   const std::filesystem::path path = arguments.output;
-  const bool svg = path.extension() == ".svg";
-  if (!path.empty() && !svg && path.extension() != ".dot") {
+  const std::string ending = file_ending(path);
+  const bool svg = ending == ".svg";
+  if (!path.empty() && !svg && ending != ".dot") {
     fail(ErrorKind::usage, "study graph: -o: expected a name ending in .svg or .dot, got '{}'",
          arguments.output);
   }
@@ -80,7 +85,7 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
 
 int run_record(const StudyArguments& arguments, const Invocation& invocation) {
   const std::filesystem::path path = arguments.output;
-  if (path.extension() != ".safetensors") {
+  if (file_ending(path) != ".safetensors") {
     fail(ErrorKind::usage, "study record: -o: expected a name ending in .safetensors, got '{}'",
          arguments.output);
   }
@@ -238,10 +243,10 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   CLI::App* gradcheck = study->add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
   gradcheck->add_option("WHAT", arguments->target.name,
-                        "An operator, a YAML file, or all operators: all. Without it they are "
-                        "listed");
+                        "An operator, a YAML file, a preset's name, or all operators: all. Without "
+                        "it they are listed");
   gradcheck->add_option("OVERRIDES", arguments->target.arguments,
-                        "section.key=value, for a YAML file");
+                        "section.key=value, for a YAML file or a preset");
   add_network_options(gradcheck, *arguments, "Examples in the batch (2)");
   gradcheck
       ->add_option("--elements", arguments->gradcheck.elements,
@@ -250,7 +255,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   gradcheck->add_option("--tolerance", arguments->gradcheck.tolerance, "Largest relative error")
       ->capture_default_str()
       ->check(above_zero);
-  set_action(gradcheck, invocation, [arguments] {
+  set_action(gradcheck, invocation, [&invocation, arguments] {
     if (arguments->target.name.empty()) {
       print_result(gradcheck_choices(table_width()));
       return 0;
@@ -259,6 +264,11 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
     request.what = arguments->target.name;
     request.overrides = arguments->target.arguments;
     request.network = arguments->target.network;
+    if (find_preset(request.what)) {
+      ShownConfig shown = read_study_config(arguments->target, invocation);
+      request.config = std::move(shown.config);
+      if (request.network.classes == 0) request.network.classes = shown.classes;
+    }
     const GradcheckReport report = run_gradcheck(request);
     print_result(report.text);
     return report.passed ? 0 : 1;

@@ -2,9 +2,9 @@
 // networks and presets.
 #include "apps/commands/study_target.h"
 
-#include "apps/commands/preset_config.h"
 #include "apps/study/builtin_networks.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "core/trace/recording_file.h"
 #include "layers/builder/presets.h"
@@ -34,7 +34,8 @@ StudyNetwork make_study_network(ShownConfig shown, StudyOptions options,
                                 const Invocation& invocation) {
   Config config = resolve_config(std::move(shown.config));
   if (options.classes == 0) options.classes = shown.classes;
-  options.tensor = {.device = chosen_device(config.device, invocation)};
+  const Device device = chosen_device(config.device, invocation);
+  options.tensor = {.dtype = compute_dtype(config.precision, device), .device = device};
   configure_backend(config, options.tensor.device);
   return StudyNetwork(std::move(config), options);
 }
@@ -43,11 +44,11 @@ DType dtype_named(const std::string& name) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
     if (name == name_of(dtype)) return dtype;
   }
-  fail(ErrorKind::usage, "study: train.precision: expected f32, bf16, f16 or f64, got {}.",
+  fail(ErrorKind::usage, "study: precision: expected f32, bf16, f16 or f64, got {}.",
        excerpt(name));
 }
 
-// Takes device, seed and train.precision out of the bindings.
+// Takes device, seed and precision out of the bindings.
 Expression::Options expression_options(std::vector<std::string>& bindings,
                                        const Invocation& invocation) {
   Expression::Options options;
@@ -58,7 +59,7 @@ Expression::Options expression_options(std::vector<std::string>& bindings,
     const std::string value = sign == std::string::npos ? std::string() : text.substr(sign + 1);
     if (key == "device") {
       device = value;
-    } else if (key == "train.precision") {
+    } else if (key == "precision") {
       options.tensor.dtype = dtype_named(value);
     } else if (key == "seed") {
       const bool digits = !value.empty() && value.size() < 19 &&
@@ -114,6 +115,11 @@ Recording read_recording_file(const StudyTarget& target) {
 
 }  // namespace
 
+ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation) {
+  return read_shown_config(target.name, target.arguments,
+                           {.given = target.network.classes, .options = "--classes N"}, invocation);
+}
+
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs) {
   const bool say = invocation.verbosity >= 0;
@@ -134,7 +140,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
   std::error_code error;
   const std::filesystem::path path = target.name;
   const bool exists = std::filesystem::exists(path, error);
-  if (path.extension() == ".safetensors") {
+  if (file_ending(path) == ".safetensors") {
     if (outputs) outputs->add_input(path);
     return read_recording_file(target);
   }
@@ -143,7 +149,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
     const Expression::Options options = expression_options(arguments, invocation);
     if (!arguments.empty()) {
       fail(ErrorKind::usage,
-           "study: {}: {} is built in and takes device, seed and train.precision alone; -e takes "
+           "study: {}: {} is built in and takes device, seed and precision alone; -e takes "
            "other values.",
            excerpt(arguments[0]), builtin->name);
     }
@@ -152,7 +158,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
   }
   const bool is_name = path.extension().empty() && !path.has_parent_path();
   if (!exists && is_name && !find_preset(target.name)) refuse_target(target.name);
-  ShownConfig shown = read_shown_config(target.name, arguments, "--classes N", invocation);
+  ShownConfig shown = read_study_config(target, invocation);
   if (outputs) {
     const Config& config = shown.config;
     outputs->add_input(target.name);

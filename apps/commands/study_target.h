@@ -2,6 +2,7 @@
 // file of `study record`.
 #pragma once
 
+#include "apps/commands/preset_config.h"
 #include "apps/study/study_network.h"
 #include "apps/terminal/command.h"
 #include "core/io/outputs.h"
@@ -17,6 +18,9 @@ struct StudyTarget {
   std::string expression;              ///< of -e; then `name` is a binding
   StudyOptions network = {};           ///< of a configuration or preset
 };
+
+/// The configuration that a target names, as read_shown_config().
+ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation);
 
 /// One step of the target, with values or without; a file's as it was recorded. Says what it
 /// assumes. Files that it reads become inputs of `outputs`. Throws usage for a target that is

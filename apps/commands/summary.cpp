@@ -95,8 +95,9 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1, 1'000'000));
   summary->add_flag("--json", arguments->json, "One JSON object");
   set_action(summary, invocation, [arguments, &invocation] {
-    ShownConfig shown = read_shown_config(arguments->file, arguments->overrides,
-                                          "--classes N or data.train=DIR", invocation);
+    ShownConfig shown = read_shown_config(
+        arguments->file, arguments->overrides,
+        {.given = arguments->classes, .options = "--classes N or data.train=DIR"}, invocation);
     const Config config = resolve_config(std::move(shown.config));
     std::error_code error;
     const bool assumed =

@@ -5,6 +5,7 @@
 #include "core/io/checksum_mark.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
+#include "core/io/utf8.h"
 #include "data/codec/decode.h"
 #include "data/codec/encode_jpeg.h"
 #include "train/inference/class_activation.h"
@@ -14,16 +15,17 @@
 #include <array>
 #include <map>
 #include <utility>
+#include <variant>
 
 namespace whisker {
 namespace {
 
 constexpr size_t most_pairs = 6;
-constexpr size_t images_per_pair = 6;
+constexpr size_t cards_per_pair = 6;
 
-std::string html(std::string_view text) {
+std::string html(std::string_view text, KeptLines kept = KeptLines::none) {
   std::string escaped;
-  for (const char c : printable(text)) {
+  for (const char c : printable(text, kept)) {
     switch (c) {
       case '&': escaped += "&amp;"; break;
       case '<': escaped += "&lt;"; break;
@@ -63,11 +65,11 @@ std::string short_name(const std::string& path) {
   return folder == std::string::npos ? path : path.substr(folder + 1);
 }
 
-// The size of the folder that all images lie in, with its slash. A page is for others to see: what
-// is before says where its maker has them.
-size_t common_folder_size(const std::vector<EvaluatedImage>& images) {
-  std::string_view common = images.empty() ? "" : std::string_view(images[0].path);
-  for (const EvaluatedImage& one : images) {
+// The size of the folder that all examples lie in, with its slash. A page is for others to see:
+// what is before says where its maker has them.
+size_t common_folder_size(const std::vector<EvaluatedExample>& examples) {
+  std::string_view common = examples.empty() ? "" : std::string_view(examples[0].path);
+  for (const EvaluatedExample& one : examples) {
     const auto differs = std::ranges::mismatch(common, one.path).in1;
     common = common.substr(0, static_cast<size_t>(differs - common.begin()));
   }
@@ -79,12 +81,14 @@ class Page {
   Page(const Network& network, size_t folder_size)
       : network_(network), classes_(network.classes()), folder_size_(folder_size) {}
 
-  std::string card(const EvaluatedImage& one) {
+  std::string card(const EvaluatedExample& one) {
     const std::string& label = classes_[static_cast<size_t>(one.label)];
     const std::string& predicted = classes_[static_cast<size_t>(one.predicted)];
     const bool right = one.label == one.predicted;
     std::string text = fmt::format("<li class=\"card {}\">\n", right ? "right" : "wrong");
-    text += images_of(one, predicted);
+    text += one.shown.empty() ? images_of(one, predicted)
+                              : fmt::format("<p class=\"text\">{}</p>\n",
+                                            html(one.shown, KeptLines::all));
     text += fmt::format(
         "<p class=\"verdict\"><span>{}</span> <strong>{}</strong> {:.1f} %</p>\n"
         "<p>label <strong>{}</strong> {:.1f} % · loss {:.2f}</p>\n"
@@ -97,7 +101,7 @@ class Page {
   }
 
  private:
-  std::string images_of(const EvaluatedImage& one, const std::string& predicted) {
+  std::string images_of(const EvaluatedExample& one, const std::string& predicted) {
     const auto found = made_.find(one.path);
     if (found != made_.end()) return found->second;
     std::string text;
@@ -133,7 +137,7 @@ class Page {
 
   const Network& network_;
   const std::vector<std::string>& classes_;
-  size_t folder_size_;  // what the paths of all images begin with
+  size_t folder_size_;  // what the paths of all examples begin with
   std::map<std::string, std::string> made_;
 };
 
@@ -171,6 +175,8 @@ ul { list-style: none; margin: 0; padding: 0; display: grid; gap: 1rem;
 .verdict span { color: var(--wrong); }
 .right .verdict span { color: var(--right); }
 .path { font-size: .82rem; overflow-wrap: anywhere; }
+.text { white-space: pre-wrap; overflow-wrap: anywhere; border-bottom: 1px solid var(--line);
+  padding-bottom: .5rem; margin-bottom: .5rem; }
 table { border-collapse: collapse; background: var(--card); }
 th, td { border: 1px solid var(--line); padding: .3rem .7rem; text-align: left; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
@@ -179,11 +185,12 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 <body>
 )html";
 
-// Pairs (label, predicted) with the images mistaken so, the most frequent first.
-using Pairs = std::vector<std::pair<std::pair<int64_t, int64_t>, std::vector<const EvaluatedImage*>>>;
-Pairs confused_pairs(const std::vector<EvaluatedImage>& images) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<const EvaluatedImage*>> by_pair;
-  for (const EvaluatedImage& one : images) {
+// Pairs (label, predicted) with the examples mistaken so, the most frequent first.
+using Pairs =
+    std::vector<std::pair<std::pair<int64_t, int64_t>, std::vector<const EvaluatedExample*>>>;
+Pairs confused_pairs(const std::vector<EvaluatedExample>& examples) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<const EvaluatedExample*>> by_pair;
+  for (const EvaluatedExample& one : examples) {
     if (one.label != one.predicted) by_pair[{one.label, one.predicted}].push_back(&one);
   }
   Pairs pairs(by_pair.begin(), by_pair.end());
@@ -196,36 +203,75 @@ Pairs confused_pairs(const std::vector<EvaluatedImage>& images) {
 
 }  // namespace
 
+std::string shown_text(const SequenceExample& example, const Network& network) {
+  constexpr size_t most_begin = 500, most_end = 200;  // code points
+  const std::string& text = example.text;
+  if (!text.empty()) {
+    const size_t count = count_code_points(text);
+    if (count <= most_begin + most_end) return text;
+    size_t begin = 0, end = text.size();
+    for (size_t i = 0; i < most_begin; ++i) begin += utf8_sequence_length(text.substr(begin, 4));
+    const auto continues = [&](size_t at) {
+      return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U;
+    };
+    for (size_t i = 0; i < most_end; ++i) {
+      do --end;
+      while (continues(end));
+    }
+    return fmt::format("{} [… {} characters …] {}", text.substr(0, begin),
+                       count - most_begin - most_end, text.substr(end));
+  }
+  constexpr size_t first_values = 60, last_values = 20;
+  const std::vector<std::string>& names = network.input<RowsInput>().names;
+  const size_t count = example.values.size();
+  std::string shown;
+  for (size_t i = 0; i < count; ++i) {
+    if (i == first_values && count > first_values + last_values) {
+      i = count - last_values;
+      shown += fmt::format(", [… {} values …]", i - first_values);
+    }
+    if (i > 0) shown += ", ";
+    if (i < names.size()) shown += names[i] + " ";
+    shown += fmt::format("{:.6g}", example.values[i]);
+  }
+  return shown;
+}
+
 bool is_worst_page(std::string_view content) {
   return content.starts_with(page_begin) && checksum_matches(content, page_mark);
 }
 
-std::string worst_page(const Network& network, std::vector<EvaluatedImage> images, size_t count,
+std::string worst_page(const Network& network, std::vector<EvaluatedExample> examples, size_t count,
                        const std::string& weights) {
   const std::vector<std::string>& classes = network.classes();
-  std::ranges::stable_sort(images, [](const auto& a, const auto& b) { return a.loss > b.loss; });
-  const Pairs pairs = confused_pairs(images);
+  const std::string name_of_all = network.signature().examples();  // "images"
+  const bool images = std::holds_alternative<Preprocess>(network.signature().input);
+  std::ranges::stable_sort(examples, [](const auto& a, const auto& b) { return a.loss > b.loss; });
+  const Pairs pairs = confused_pairs(examples);
   const auto wrong = std::ranges::count_if(
-      images, [](const EvaluatedImage& one) { return one.label != one.predicted; });
-  Page page(network, common_folder_size(images));
+      examples, [](const EvaluatedExample& one) { return one.label != one.predicted; });
+  Page page(network, common_folder_size(examples));
   std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head);
   text += fmt::format(
-      "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} images are "
-      "classified wrong. Beside each image, as the network sees it, is where it sees the predicted "
-      "class: the brighter, the more.</p>\n</header>\n<main>\n",
-      html(short_name(weights)), wrong, images.size());
-  count = std::min(count, images.size());
+      "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} {} are "
+      "classified wrong.{}</p>\n</header>\n<main>\n",
+      html(short_name(weights)), wrong, examples.size(), name_of_all,
+      images ? " Beside each image, as the network sees it, is where it sees the predicted class: "
+               "the brighter, the more."
+             : "");
+  count = std::min(count, examples.size());
   text += fmt::format(
-      "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} images of the largest "
+      "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} {} of the largest "
       "loss</h2>\n<ul>\n",
-      count);
-  for (size_t i = 0; i < count; ++i) text += page.card(images[i]);
+      count, name_of_all);
+  for (size_t i = 0; i < count; ++i) text += page.card(examples[i]);
   text += "</ul>\n</section>\n";
   if (!pairs.empty()) {
-    text +=
+    text += fmt::format(
         "<section aria-labelledby=\"confused\">\n<h2 id=\"confused\">Most often confused</h2>\n"
         "<table>\n<thead><tr><th scope=\"col\">label</th><th scope=\"col\">predicted</th>"
-        "<th scope=\"col\">images</th></tr></thead>\n<tbody>\n";
+        "<th scope=\"col\">{}</th></tr></thead>\n<tbody>\n",
+        name_of_all);
     const auto name = [&](int64_t c) { return html(classes[static_cast<size_t>(c)]); };
     for (const auto& [pair, of_pair] : pairs) {
       text += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td></tr>\n",
@@ -234,7 +280,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedImage> image
     text += "</tbody>\n</table>\n";
     for (const auto& [pair, of_pair] : pairs) {
       text += fmt::format("<h3>{} taken for {}</h3>\n<ul>\n", name(pair.first), name(pair.second));
-      for (size_t i = 0; i < std::min(of_pair.size(), images_per_pair); ++i) {
+      for (size_t i = 0; i < std::min(of_pair.size(), cards_per_pair); ++i) {
         text += page.card(*of_pair[i]);
       }
       text += "</ul>\n";

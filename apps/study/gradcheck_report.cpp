@@ -2,15 +2,19 @@
 #include "apps/study/gradcheck_report.h"
 
 #include "core/autograd/autograd.h"
+#include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/tensor/philox.h"
 #include "core/trace/operator_table.h"
+#include "layers/builder/presets.h"
 #include "train/resolve_config.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -20,38 +24,42 @@ constexpr double multiply_adds_budget = 2e10;
 constexpr int64_t smallest_image = 8;
 constexpr int64_t fewest_steps = 4;
 
-// The image's side or the sequence's steps, `full` as configured, halved until the check fits the
-// budget or the network does not fit.
-void shrink(const Config& config, int64_t full, int64_t StudyOptions::*size, StudyOptions& options,
-            double passes) {
+// The image's side or the sequence's steps, `full` as configured, halved until the check's work fits
+// the budget or the network does not fit.
+void shrink(int64_t full, int64_t StudyOptions::*size, StudyOptions& options,
+            const std::function<double(const StudyOptions&)>& work) {
   const int64_t least = size == &StudyOptions::steps ? fewest_steps : smallest_image;
   options.*size = full;
-  while (options.*size / 2 >= least &&
-         passes * static_cast<double>(study_multiply_adds(config, options)) >
-             multiply_adds_budget) {
+  while (options.*size / 2 >= least && work(options) > multiply_adds_budget) {
     StudyOptions smaller = options;
     smaller.*size /= 2;
-    if (study_multiply_adds(config, smaller) == 0) return;
+    if (work(smaller) == 0) return;
     options = smaller;
   }
 }
 
 GradcheckReport check_network(const GradcheckRequest& request) {
-  Config config = resolve_config(read_config(request.what, request.overrides));
+  Config config = resolve_config(request.config ? *request.config
+                                                : read_config(request.what, request.overrides));
   StudyOptions options = request.network;
   options.tensor = {.dtype = DType::f64, .device = reference_device};
   if (options.batch == 0) options.batch = 2;
-  const GradcheckOptions check{.tolerance = request.tolerance,
-                               .elements = request.elements > 0 ? request.elements : 3};
+  GradcheckOptions check{.tolerance = request.tolerance,
+                         .elements = request.elements > 0 ? request.elements : 3};
   StudyOptions single = request.network;
   single.batch = 1;
   const Model probe = StudyNetwork(config, single).model();
-  const auto passes =
-      static_cast<double>(2 * check.elements) * static_cast<double>(probe.net->parameters().size());
+  const auto parameters = static_cast<double>(probe.net->parameters().size());
   const bool sequences = probe.batch_axis == 1;
   const int64_t full = probe.input[sequences ? 0 : 1];
   int64_t StudyOptions::*const size = sequences ? &StudyOptions::steps : &StudyOptions::image_size;
-  shrink(config, full, size, options, passes);
+  const auto work = [&](const StudyOptions& tried) {
+    return 2 * static_cast<double>(check.elements) * parameters *
+           static_cast<double>(study_multiply_adds(config, tried));
+  };
+  shrink(full, size, options, work);
+  if (work(options) > multiply_adds_budget && request.elements == 0) check.elements = 1;
+  const bool quick = work(options) <= multiply_adds_budget;
   const StudyNetwork network(std::move(config), options);
   std::vector<GradcheckInput> inputs;
   for (const auto& parameter : network.arena().parameters()) {
@@ -61,8 +69,8 @@ GradcheckReport check_network(const GradcheckRequest& request) {
   GradcheckReport report = gradcheck_report(results, {}, request.tolerance);
   std::string heading = network.describe();
   if (options.*size != full) {
-    heading += fmt::format(" ({} instead of {} {}, so that this takes seconds)", options.*size,
-                           full, sequences ? "steps" : "pixels a side");
+    heading += fmt::format(" ({} instead of {} {}, so that this takes {})", options.*size, full,
+                           sequences ? "steps" : "pixels a side", quick ? "seconds" : "minutes");
   }
   report.text = heading + "\n\n" + report.text;
   return report;
@@ -117,8 +125,8 @@ std::string gradcheck_choices(size_t width) {
   }
   return table.str("", width) +
          "\nwhisker study gradcheck OPERATOR checks one of these,\n'all' all of them, a YAML file "
-         "its "
-         "network.\n";
+         "or "
+         "a preset its network.\n";
 }
 
 std::vector<std::string> gradcheck_operators() {
@@ -130,7 +138,7 @@ std::vector<std::string> gradcheck_operators() {
 }
 
 GradcheckReport run_gradcheck(const GradcheckRequest& request) {
-  const std::vector<std::string> names = gradcheck_operators();
+  std::vector<std::string> names = gradcheck_operators();
   if (std::find(names.begin(), names.end(), request.what) != names.end()) {
     if (!request.overrides.empty()) {
       fail(ErrorKind::usage, "study gradcheck: '{}': overrides go with a YAML file, not with {}.",
@@ -138,17 +146,22 @@ GradcheckReport run_gradcheck(const GradcheckRequest& request) {
     }
     return check_operators(request);
   }
-  const std::filesystem::path path = request.what;
-  if (path.extension() == ".yaml" || path.extension() == ".yml" || std::filesystem::exists(path)) {
+  const std::string ending = file_ending(request.what);
+  if (request.config || ending == ".yaml" || ending == ".yml" ||
+      std::filesystem::exists(request.what)) {
     return check_network(request);
   }
+  const std::string operators = fmt::format("{}", fmt::join(names, ", "));
+  for (std::string& preset : preset_names()) names.push_back(std::move(preset));
   const std::string nearest = nearest_name(request.what, names);
   if (!nearest.empty()) {
-    fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}; did you mean '{}'?",
+    fail(ErrorKind::usage,
+         "study gradcheck: no operator, preset or file is called {}; did you mean '{}'?",
          excerpt(request.what), nearest);
   }
-  fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}. Operators: {}.",
-       excerpt(request.what), fmt::join(names, ", "));
+  fail(ErrorKind::usage,
+       "study gradcheck: no operator, preset or file is called {}. Operators: {}.",
+       excerpt(request.what), operators);
 }
 
 GradcheckReport gradcheck_report(std::span<const GradcheckResult> results,

@@ -4,6 +4,7 @@
 #include "apps/study/study_network.h"
 #include "core/autograd/gradcheck.h"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,8 +14,9 @@ namespace whisker {
 struct OperatorRow;
 
 struct GradcheckRequest {
-  std::string what;  ///< a row of operator_table() with operands, "all", or a configuration file
-  std::vector<std::string> overrides = {};  ///< for a configuration
+  std::string what;  ///< a row of operator_table() with operands, "all", a file, or a preset
+  std::vector<std::string> overrides = {};  ///< for a configuration file
+  std::optional<Config> config = {};        ///< of a preset; else that of the file
   StudyOptions network = {};
   int64_t elements = 0;  ///< per tensor; 0: all of an operator's, 3 of a network's
   double tolerance = 1e-6;

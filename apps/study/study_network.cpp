@@ -9,6 +9,7 @@
 #include "layers/recurrent.h"
 #include "train/data/run_data.h"
 #include "train/model/freeze_layers.h"
+#include "train/model/norm_batches.h"
 
 #include <algorithm>
 
@@ -51,6 +52,11 @@ Tensor padded(const Tensor& x, const std::vector<double>& lengths) {
   return from_vector(values, x.shape(), x.options());
 }
 
+// As a run's; f64 throughout.
+ArenaTypes arena_types(DType compute) {
+  return {.master = compute == DType::f64 ? compute : DType::f32, .compute = compute};
+}
+
 void go_by_cells(Module& module) {
   if (auto* recurrent = dynamic_cast<Recurrent*>(&module)) recurrent->set_by_cells(true);
   for (const Module::Child& child : module.children()) go_by_cells(*child.module);
@@ -67,7 +73,7 @@ StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
   if (options.cells) go_by_cells(*model_.net);
   arena_ = std::make_shared<ParameterArena>(model_.net->parameters(), options.tensor.device,
                                             static_cast<uint64_t>(config_.seed),
-                                            ArenaTypes{.master = options.tensor.dtype});
+                                            arena_types(options.tensor.dtype));
   make_batch(options);
 }
 
@@ -75,16 +81,17 @@ void StudyNetwork::make_batch(const StudyOptions& options) {
   const auto seed = static_cast<uint64_t>(config_.seed);
   const Device device = options.tensor.device;
   const Shape& shape = model_.input;
+  const TensorOptions wide{.dtype = arena_types(dtype_).master, .device = device};
   const int64_t batch = shape[build_.batch_axis];
   const DataKind kind = config_.data.kind;
   const bool tokens = kind == DataKind::text || kind == DataKind::language;
   if (kind == DataKind::images) {
-    inputs_ = rand_uniform(shape, 0, 1, seed, stream_of("study.images"), options.tensor);
+    inputs_ = rand_uniform(shape, 0, 1, seed, stream_of("study.images"), wide);
   } else if (tokens) {  // 0 is padding
     inputs_ = random_integers(shape, 1, build_.vocabulary,
                               PhiloxStream(seed, stream_of("study.tokens")), device);
   } else {
-    inputs_ = rand_normal(shape, 0, 1, seed, stream_of("study.sequences"), options.tensor);
+    inputs_ = rand_normal(shape, 0, 1, seed, stream_of("study.sequences"), wide);
   }
   if (kind == DataKind::text || kind == DataKind::rows) {
     lengths_ = random_integers({batch}, 1, shape[0] + 1,
@@ -94,8 +101,9 @@ void StudyNetwork::make_batch(const StudyOptions& options) {
     lengths_ = from_vector(lengths, {batch}, lengths_.options());
     inputs_ = padded(inputs_, lengths);
   }
+  if (!tokens) inputs_ = inputs_.to(dtype_);
   if (kind == DataKind::series) {
-    targets_ = rand_normal(model_.output, 0, 1, seed, stream_of("study.targets"), options.tensor);
+    targets_ = rand_normal(model_.output, 0, 1, seed, stream_of("study.targets"), wide);
     return;
   }
   labels_ = random_integers(build_.every_step ? shape : Shape{batch}, 0, build_.classes,
@@ -105,7 +113,7 @@ void StudyNetwork::make_batch(const StudyOptions& options) {
 Tensor StudyNetwork::loss() const {
   const Pass pass{
       .training = true, .seed = static_cast<uint64_t>(config_.seed), .lengths = lengths_};
-  const Tensor outputs = (*model_.net)(inputs_, pass);
+  const Tensor outputs = (*model_.net)(inputs_, pass).to(arena_types(dtype_).master);
   if (targets_) return mse_loss(outputs, targets_);
   if (model_.output_kind == OutputKind::softmax) {
     return cross_entropy(outputs.reshape({-1, outputs.extent(-1)}), labels_.reshape({-1}),
@@ -143,6 +151,7 @@ int64_t study_multiply_adds(const Config& config, const StudyOptions& options) {
   try {
     const BuildOptions build = build_options(config, options);
     const Model model = build_model(config.model, build);
+    if (!norm_of_one_value(model).empty()) return 0;
     return MemoryPlan::of(*model.net, model.input).multiply_adds();
   } catch (const Error&) {
     return 0;

@@ -19,7 +19,7 @@ struct StudyOptions {
   int64_t image_size = 0;
   int64_t steps = 0;          ///< of sequences
   bool cells = false;         ///< run recurrent layers step by step, in plain operators
-  TensorOptions tensor = {};  ///< device and dtype
+  TensorOptions tensor = {};  ///< device, and what layers compute in
 };
 
 class StudyNetwork {
@@ -52,7 +52,8 @@ class StudyNetwork {
 };
 
 /// Multiply-adds of one forward pass over the batch of `options`; 0 when the network does not
-/// accept such examples.
+/// accept such examples, or an example leaves a batch norm one value per channel: of two, which
+/// always become -1 and 1, a batch's gradients are hardly above rounding errors.
 int64_t study_multiply_adds(const Config& config, const StudyOptions& options);
 
 }  // namespace whisker

@@ -61,6 +61,7 @@ class OutputFile {
   Replaced commit();
   /// Where it goes, without links.
   const std::filesystem::path& path() const { return target_.path; }
+  bool is_stream() const { return target_.is_stream; }
 
  private:
   Replaced check_replaceable() const;

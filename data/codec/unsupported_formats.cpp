@@ -61,7 +61,7 @@ constexpr std::array signatures = {
     Signature{0, "<?xml"sv, {"an XML file", ""}},
 };
 
-constexpr size_t head_bytes = 32;  // a WebP's flags are the 21st
+constexpr size_t head_bytes = 64;  // a WebP's flags are the 21st; a heat map's mark ends at 58
 
 std::string_view text_of(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -98,6 +98,9 @@ std::optional<SkippedFile> skip_reason(const std::string& head, const std::strin
   if (!format.image.empty()) {
     return SkippedFile{path, fmt::format("{}; {}", format.name, supported_formats),
                        std::string(format.image)};
+  }
+  if (rules > 1 && head.starts_with("\xff\xd8") && head.find(heat_map_mark) != head.npos) {
+    return SkippedFile{path, std::string(heat_map_reason)};
   }
   if (begins_as_image(head, rules) || has_image_name(path, rules)) return std::nullopt;
   return SkippedFile{path, "not an image"};

@@ -17,6 +17,10 @@ namespace whisker {
 inline constexpr std::string_view supported_formats =
     "JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported";
 
+/// Begins the comment of the JPEG files that `classify --cam` writes, which are never data.
+inline constexpr std::string_view heat_map_mark = "heat map by whisker classify --cam";
+inline constexpr std::string_view heat_map_reason = "written by classify --cam";  ///< SkippedFile's
+
 /// A known file format that the decoders do not support.
 struct UnsupportedFormat {
   std::string_view name;   ///< "a GIF image"; empty: supported or unknown
@@ -29,7 +33,7 @@ bool begins_as_pnm(std::span<const uint8_t> bytes);
 UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes);
 
 /// Those of `files`, below `root`, that are images: with the signature of a supported format, or an
-/// image's name and no unsupported image's signature. The others go to `skipped`, with the reason.
+/// image's name and no unsupported image's signature, but no heat maps. The others go to `skipped`, with the reason.
 std::vector<WalkedFile> take_images(const std::filesystem::path& root,
                                     std::span<const WalkedFile> files,
                                     std::vector<SkippedFile>& skipped,

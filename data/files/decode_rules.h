@@ -15,9 +15,10 @@ inline constexpr int newest_data_rules = 2;
 //    of one name the first; a first row of rows or a series without a number is a header, any other
 //    is none; NaN at a row's end is no padding; a CR is part of its field. A label CSV may list a
 //    file under two spellings of its path.
-// 2. Every path is a file or folder of its own; @eaDir, __MACOSX and the like are skipped; PBM, PGM
-//    and PPM are images; texts are .txt files; orientation as Pillow's exif_transpose finds it.
-//    Tables as data/sequences/table_header.h and row_file.h say.
+// 2. Every path is a file or folder of its own; @eaDir, __MACOSX and the like are skipped, and heat
+//    maps of classify --cam; PBM, PGM and PPM are images; texts are .txt files; orientation as
+//    Pillow's exif_transpose finds it. Folders that may be splits or parts are refused. Tables as
+//    data/sequences/table_header.h and row_file.h say.
 
 struct DecodeRules {
   int version = newest_data_rules;

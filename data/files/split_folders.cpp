@@ -2,9 +2,10 @@
 
 #include "core/error.h"
 #include "core/io/text.h"
+#include "data/files/class_folders.h"
+#include "data/files/folder_levels.h"
 
 #include <algorithm>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -36,47 +37,49 @@ std::string shown(const fs::path& path) {
   return printable(path.string());
 }
 
-// How files of class folders are read as such: what a message advises.
-std::string as_classes(const fs::path& folder, bool texts) {
-  if (texts) return "rename them";
-  return fmt::format("set data.label_pattern (--label-pattern) to '{{label}}/{}'",
-                     entries_of(folder).folders.empty() ? "*" : "*/*");
+std::string setting(std::string_view key, const fs::path& path) {
+  return path.empty() ? "" : fmt::format(" {}={}", key, shown(path));
 }
 
-// How many names all `folders` have a subfolder of, numbers apart; 0 when one has own images.
-int64_t common_subfolders(const fs::path& root, const std::vector<std::string>& folders) {
-  std::map<std::string, size_t> counts;
-  for (const std::string& folder : folders) {
-    const Entries inside = entries_of(root / folder);
-    if (std::ranges::any_of(inside.files, [](const auto& file) { return has_image_name(file); })) {
-      return 0;
+// The folder below `root` that holds the splits, as data/train and data/val in an archive; empty
+// where none does, or several do.
+fs::path find_wrapped(const fs::path& root, const std::vector<std::string>& folders,
+                      const SplitSearch& search) {
+  fs::path found;
+  for (const std::string& name : folders) {
+    fs::path folder = root / name;
+    std::vector<std::string> inside = folders_alone(folder, search.texts);
+    const auto is_wrapper = [&] {
+      return inside.size() == 1 && split_of_name(inside[0]) == Split::none;
+    };
+    for (int level = 0; level < most_folder_levels && is_wrapper(); ++level) {
+      folder /= inside.front();
+      inside = folders_alone(folder, search.texts);
     }
-    for (const std::string& name : inside.folders) {
-      if (name.find_first_not_of("0123456789") != std::string::npos) ++counts[name];
-    }
+    const auto train = std::ranges::find(inside, Split::train, split_of_name);
+    if (train == inside.end()) continue;
+    const bool around_classes = folders.size() == 1 || search.labels_in_names ||
+                                !folders_alone(folder / *train, search.texts).empty();
+    if (!around_classes || !search.holds_examples(folder / *train)) continue;
+    if (!found.empty()) return {};
+    found = std::move(folder);
   }
-  return std::ranges::count_if(counts,
-                               [&](const auto& one) { return one.second == folders.size(); });
+  return found;
 }
 
-// The first folder on the way to `path`, behind its class folder, whose name is a split's.
-std::string split_within(const std::string& path) {
-  size_t begin = path.find('/');
-  while (begin != std::string::npos) {
-    const size_t end = path.find('/', begin + 1);
-    if (end == std::string::npos) break;
-    std::string name = path.substr(begin + 1, end - begin - 1);
-    if (split_of_name(name) != Split::none) return name;
-    begin = end;
-  }
-  return {};
-}
-
-// Whether the only folder with the name of a split is a class beside `others`: unlike a test set's,
-// training data without class folders would be of no use.
-bool is_class(const fs::path& root, const std::vector<std::string>& named, size_t others) {
-  return named.size() == 1 && others > 1 && split_of_name(named[0]) == Split::train &&
-         entries_of(root / named[0]).folders.empty();
+void refuse_wrapped(const fs::path& root, const std::vector<std::string>& folders,
+                    const SplitSearch& search) {
+  const fs::path wrapped = find_wrapped(root, folders, search);
+  if (wrapped.empty()) return;
+  std::vector<std::string> splits = folders_alone(wrapped, search.texts);
+  std::erase_if(splits, [](const auto& name) { return split_of_name(name) == Split::none; });
+  const bool may_be_classes = folders.size() > 1 && !search.labels_in_names && !search.texts;
+  fail(ErrorKind::data, "{}: the splits {} lie in {}. Name that folder instead of {}.{}",
+       search.what, quoted_list(splits), shown(wrapped), shown(root),
+       may_be_classes
+           ? fmt::format(" Or, if {} are classes: {}.", quoted_list(folders),
+                         as_classes(root / *wrapped.lexically_relative(root).begin(), search.texts))
+           : "");
 }
 
 }  // namespace
@@ -114,12 +117,16 @@ std::optional<SplitFolders> find_splits(const fs::path& root, const SplitSearch&
     named.push_back(folder);
     path = root / folder;
   }
-  if (named.empty()) return std::nullopt;
+  if (named.empty()) {
+    refuse_wrapped(root, entries.folders, search);
+    return std::nullopt;
+  }
   for (const std::string& folder : entries.folders) {
     if (split_of_name(folder) != Split::none) continue;
     (search.holds_examples(root / folder) ? classes : splits.others).push_back(folder);
   }
-  if (!search.labels_in_names && is_class(root, named, classes.size())) return std::nullopt;
+  if (!search.labels_in_names && is_class(root, named, classes.size(), search.texts))
+    return std::nullopt;
   if (!classes.empty()) {
     const std::string split =
         splits.train.empty()
@@ -127,8 +134,9 @@ std::optional<SplitFolders> find_splits(const fs::path& root, const SplitSearch&
                   "the former is a split: move it out of {}, and name it (data.val=, "
                   "data.test=) if it holds class folders",
                   shown(root))
-            : fmt::format("the former alone are the data, as splits: data.train={}",
-                          shown(splits.train));
+            : fmt::format("the former alone are the data, as splits:{}{}{}",
+                          setting("data.train", splits.train), setting("data.val", splits.val),
+                          setting("data.test", splits.test));
     fail(ErrorKind::data, "{}: {} holds {} beside {}. Either all of them are classes: {}. Or {}.",
          search.what, shown(root), quoted_list(named), quoted_list(classes),
          as_classes(root / classes.front(), search.texts), split);
@@ -140,94 +148,6 @@ std::optional<SplitFolders> find_splits(const fs::path& root, const SplitSearch&
          search.what, shown(root), quoted_list(named));
   }
   return splits;
-}
-
-std::vector<std::string> likely_parts(const fs::path& root, const std::vector<std::string>& names) {
-  std::vector<std::string> folds;
-  std::ranges::copy_if(names, std::back_inserter(folds), is_fold);
-  if (folds.size() > 1) return folds;
-  std::map<std::string, std::map<Split, std::string>> by_rest;  // the names that leave the same
-  for (const std::string& name : names) {
-    const auto [split, rest] = split_and_rest(name);
-    if (split != Split::none) by_rest[rest].emplace(split, name);
-  }
-  for (const auto& [rest, of] : by_rest) {
-    if (of.size() < 2 || !of.contains(Split::train)) continue;
-    std::vector<std::string> pair;
-    for (const auto& [split, name] : of) pair.push_back(name);
-    return pair;
-  }
-  const bool may_be_parts = !by_rest.empty() || std::ranges::count_if(names, is_numbered_part) > 1;
-  if (may_be_parts && names.size() > 1 && common_subfolders(root, names) > 1) return names;
-  return {};
-}
-
-std::string refuse_splits(const fs::path& root, std::string_view what,
-                          const std::vector<std::string>& folders, bool texts) {
-  std::vector<std::string> named;
-  for (const std::string& folder : folders) {
-    if (split_of_name(folder) != Split::none) named.push_back(folder);
-  }
-  const bool assumed = is_class(root, named, folders.size() - named.size());
-  if (!named.empty() && !assumed) {
-    fail(ErrorKind::data,
-         "{}: expected class folders in {}, got {}, which names a split. Name one of the splits "
-         "instead ({}), or {} if it is a class.",
-         what, shown(root), quoted_list(named), shown(root / named.front()),
-         as_classes(root / named.front(), texts));
-  }
-  if (const std::vector<std::string> parts = likely_parts(root, folders); !parts.empty()) {
-    const std::string pattern = as_classes(root / parts.front(), texts);
-    const bool all_labelled = !texts && pattern.find("*/*") != std::string::npos;
-    fail(ErrorKind::data,
-         "{}: {} holds {}. Either they are parts of one data set: name two of them (data.train={} "
-         "data.val={}){}. Or they are classes: {}.",
-         what, shown(root), quoted_list(parts), shown(root / parts[0]), shown(root / parts[1]),
-         all_labelled ? ", or read all as one by data.label_pattern='*/{label}/*'" : "", pattern);
-  }
-  if (!assumed) return "";
-  return fmt::format("'{}' is read as a class: it holds no class folders, as a split would",
-                     printable(named.front()));
-}
-
-void SplitsInClasses::add(const std::string& path) {
-  const size_t slash = path.find('/');
-  if (slash != std::string::npos) within_[path.substr(0, slash)].insert(split_within(path));
-}
-
-void SplitsInClasses::refuse(const fs::path& root, std::string_view what, bool texts) const {
-  std::map<Split, std::pair<std::string, std::string>> one_each;  // a folder and its class
-  std::string found;
-  std::pair<std::string, std::string> example;
-  for (const auto& [name, splits] : within_) {
-    std::vector<std::string> named(splits.begin(), splits.end());
-    std::erase(named, "");
-    if (named.empty()) continue;
-    example = {named.front(), name};
-    one_each.emplace(split_of_name(named.front()), example);
-    if (splits.size() > 1) {
-      found = fmt::format("class folder {} holds {} of the name of a split, and other examples",
-                          shown(root / name), quoted_list(named));
-      break;
-    }
-  }
-  if (found.empty() && one_each.size() > 1) {
-    example = one_each.begin()->second;
-    const auto& [other, other_class] = one_each.rbegin()->second;
-    found = fmt::format("class folder {} holds '{}' and {} '{}', the names of two splits",
-                        shown(root / example.second), printable(example.first),
-                        shown(root / other_class), printable(other));
-  }
-  if (found.empty()) return;
-  const std::string split = printable(example.first);
-  fail(ErrorKind::data,
-       "{}: {}. Either they are splits: {}moved to {}/{} they are all read. Or all are examples of "
-       "their class: {}.",
-       what, found,
-       texts ? ""
-             : fmt::format("data.label_pattern='{{label}}/{}/*' reads one of them, and ", split),
-       split, printable(example.second),
-       texts ? "rename them" : "data.label_pattern='{label}/*/*'");
 }
 
 }  // namespace whisker

@@ -6,9 +6,7 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,32 +31,9 @@ struct SplitSearch {
 
 /// The splits that `root` holds instead of class folders; nothing when no folder in it has a
 /// split's name, or `root` is no folder: see Note [Splits or classes]. Throws data with both
-/// readings where class folders lie beside them, and for two folders of one split or splits without
-/// a training one.
+/// readings where class folders lie beside them, for two folders of one split or splits without a
+/// training one, and where a folder around the splits is to be named.
 std::optional<SplitFolders> find_splits(const std::filesystem::path& root,
                                         const SplitSearch& search);
-
-/// Those of `names`, of folders or files in `root`, that are not names of splits but may be parts
-/// of one data set instead of classes: see Note [Splits or classes].
-std::vector<std::string> likely_parts(const std::filesystem::path& root,
-                                      const std::vector<std::string>& names);
-
-/// Throws data, naming `what`, when class folders of `root` have names of splits, or may be parts
-/// of one data set. `folders`: their names, but of known classes. Returns what was assumed of a
-/// class with the name of a split, or "".
-std::string refuse_splits(const std::filesystem::path& root, std::string_view what,
-                          const std::vector<std::string>& folders, bool texts = false);
-
-/// The splits within class folders, as in cat/train/1.jpg.
-class SplitsInClasses {
- public:
-  void add(const std::string& path);
-  /// Throws data with both readings when a class has examples in one and others elsewhere, or two
-  /// classes have theirs in different ones.
-  void refuse(const std::filesystem::path& root, std::string_view what, bool texts = false) const;
-
- private:
-  std::map<std::string, std::set<std::string>> within_;  // by class; "": in no split
-};
 
 }  // namespace whisker

@@ -29,18 +29,24 @@ constexpr auto filler_words = std::to_array<std::string_view>(
      "raw",    "new",  "small", "full",   "final", "x",       "v",       "split",   "fold",
      "kfold",  "cv",   "part",  "subset", "batch", "subject", "patient", "session"});
 
-// The words of a name in lower case, without digits and punctuation: "train", "a" of Train_2A.
-std::vector<std::string> words_of(std::string_view name) {
+struct Word {
+  std::string letters;  // in lower case
+  size_t begin;         // in the name
+};
+
+// The words of a name without digits and punctuation: "train", "a" of Train_2A.
+std::vector<Word> words_of(std::string_view name) {
   enum class Letter : uint8_t { none, lower, upper };
-  std::vector<std::string> words;
+  std::vector<Word> words;
   Letter before = Letter::none;
-  for (const char c : name) {
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
     const bool lower = (c >= 'a' && c <= 'z') || static_cast<unsigned char>(c) >= 0x80;
     const Letter now = lower ? Letter::lower : c >= 'A' && c <= 'Z' ? Letter::upper : Letter::none;
     if (now != Letter::none) {
       const bool begins = before == Letter::none || (before == Letter::lower && !lower);
-      if (begins) words.emplace_back();
-      words.back() += lower ? c : static_cast<char>(c - 'A' + 'a');
+      if (begins) words.push_back({.letters = "", .begin = i});
+      words.back().letters += lower ? c : static_cast<char>(c - 'A' + 'a');
     }
     before = now;
   }
@@ -49,7 +55,7 @@ std::vector<std::string> words_of(std::string_view name) {
 
 std::string letters_of(std::string_view name) {
   std::string letters;
-  for (const std::string& word : words_of(name)) letters += word;
+  for (const Word& word : words_of(name)) letters += word.letters;
   return letters;
 }
 
@@ -75,6 +81,13 @@ bool is_filler(std::string_view letters) {
   return split_in(letters, Split::train) != Split::none;
 }
 
+// Without the blanks and marks at its ends.
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view marks = " _-.,+()[]";
+  const size_t begin = std::min(text.find_first_not_of(marks), text.size());
+  return text.substr(begin, text.find_last_not_of(marks) + 1 - begin);
+}
+
 }  // namespace
 
 Split split_of_name(std::string_view name) {
@@ -82,29 +95,35 @@ Split split_of_name(std::string_view name) {
 }
 
 SplitAndRest split_and_rest(std::string_view name) {
-  SplitAndRest found;
-  for (const std::string& word : words_of(name)) {
-    const Split split = split_in(word);
+  SplitAndRest found{.pattern = std::string(name)};
+  size_t begin = 0, end = 0;  // of the split's word
+  bool behind = false;        // whether others stand behind it
+  for (const Word& word : words_of(name)) {
+    const Split split = split_in(word.letters);
     if (found.split == Split::none && split != Split::none) {
       found.split = split;
-    } else if (!is_filler(word)) {
+      begin = word.begin;
+      end = begin + word.letters.size();
+    } else if (!is_filler(word.letters)) {
       found.rest += ' ';
-      found.rest += word;
+      found.rest += word.letters;
+      if (word.letters.size() > 1 && word.letters.ends_with('s')) found.rest.pop_back();
+      behind = found.split != Split::none;
     }
   }
+  const std::string_view label = trimmed(behind ? name.substr(end) : name.substr(0, begin));
+  if (label.empty()) return found;
+  found.label = label;
+  found.pattern.replace(static_cast<size_t>(label.data() - name.data()), label.size(), "{label}");
   return found;
 }
 
-bool is_numbered_part(std::string_view name) {
-  const std::string letters = letters_of(name);
-  if (letters.empty())
-    return name.size() == 4 && (name.starts_with("19") || name.starts_with("20"));
-  return is_filler(letters) && name.find_first_of("0123456789") != std::string_view::npos;
-}
-
 bool is_fold(std::string_view name) {
-  return is_numbered_part(name) && std::ranges::any_of(words_of(name), [](const auto& word) {
-           return word == "fold" || word == "kfold" || word == "split" || word == "cv";
+  const bool numbered = name.find_first_of("0123456789") != std::string_view::npos;
+  return numbered && is_filler(letters_of(name)) &&
+         std::ranges::any_of(words_of(name), [](const Word& word) {
+           const std::string& letters = word.letters;
+           return letters == "fold" || letters == "kfold" || letters == "split" || letters == "cv";
          });
 }
 

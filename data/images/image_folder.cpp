@@ -6,7 +6,7 @@
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/codec/unsupported_formats.h"
-#include "data/files/split_folders.h"
+#include "data/files/class_folders.h"
 #include "data/images/label_csv.h"
 #include "data/images/label_pattern.h"
 
@@ -88,6 +88,11 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
          "files{}, but no JPEG, PNG, BMP, WebP, PBM, PGM or PPM.",
          options.name, shown, walk.folders.size(), named.skipped.size(),
          unsupported.empty() ? std::string() : fmt::format(" ({})", unsupported));
+  }
+  for (const SkippedFile& file : named.skipped) {  // a folder of heat maps is no class
+    if (file.reason != heat_map_reason) continue;
+    const auto folder = counts.find(file.path.substr(0, file.path.find('/')));
+    if (folder != counts.end() && folder->second == 0) counts.erase(folder);
   }
   std::vector<std::string> empty_classes;
   for (const auto& [folder, count] : counts) {

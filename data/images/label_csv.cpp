@@ -4,9 +4,8 @@
 #include "core/io/text.h"
 #include "data/class_names.h"
 #include "data/codec/unsupported_formats.h"
-#include "data/files/csv.h"
+#include "data/files/label_table.h"
 #include "data/files/path_finder.h"
-#include "data/files/text_file.h"
 
 #include <algorithm>
 #include <map>
@@ -16,33 +15,6 @@
 
 namespace whisker {
 namespace {
-
-/// The position of a column in the header; notes a name in another case. Throws data without it,
-/// and where several have the name.
-size_t column_of(const CsvRow& header, std::string_view wanted, const std::string& name,
-                 const ImageFolderOptions& options, std::vector<std::string>& notes) {
-  if (options.rules == 1) {
-    const auto first = std::ranges::find(header.fields, wanted);
-    if (first != header.fields.end()) return static_cast<size_t>(first - header.fields.begin());
-  }
-  const std::optional<size_t> found = named_column(header, wanted, name);
-  if (!found) {
-    fail(ErrorKind::data, "{}:{}: expected a header with the columns path and label, got {}.", name,
-         header.line, quoted_list(header.fields));
-  }
-  if (header.fields[*found] != wanted) {
-    notes.push_back(fmt::format("{}: column {} ({}) is read as {}, in another case", name,
-                                *found + 1, excerpt(header.fields[*found]), wanted));
-  }
-  return *found;
-}
-
-/// " as 'a'" of a cell that is 'a' in the row before; "" where both rows have the same.
-std::string unless_same(std::string_view as, const CsvRow& before, const CsvRow& row,
-                        size_t column) {
-  const std::string& cell = before.fields[column];
-  return cell == row.fields[column] ? std::string() : fmt::format("{} {}", as, excerpt(cell));
-}
 
 /// Finds the files that rows name.
 class ListedFiles {
@@ -118,52 +90,28 @@ void add_file(NamedImages& named, WalkedFile file, std::string label) {
 }
 
 NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderOptions& options) {
-  const std::string name = printable(options.csv.string());
-  const std::string text = read_text(options.csv, LineEnds::lf_for_cr);
-  const char separator = csv_separator(text);
-  const std::vector<CsvRow> rows = parse_csv(text, name, separator);
-  if (rows.size() < 2) fail(ErrorKind::data, "{}: expected a header and rows, got none.", name);
+  const LabelTable table = read_label_table(options.csv, options.rules);
   NamedImages named;
-  const size_t path = column_of(rows.front(), "path", name, options, named.notes);
-  const size_t label = column_of(rows.front(), "label", name, options, named.notes);
-  if (std::ranges::find(rows.front().fields, "split") != rows.front().fields.end()) {
-    named.notes.push_back(fmt::format("{}: the column split is not used: all rows are read", name));
-  }
-  if (separator != ',') {
-    named.notes.push_back(fmt::format("{}: fields end at {}, as the first line has no comma", name,
-                                      separator == ';' ? "semicolons" : "tabs"));
-  }
+  named.notes = table.notes;
   ListedFiles listed_files(root);
-  std::map<std::string, const CsvRow*> listed_in;  // by the path, normalised
+  ListedOnce listed_once(table);
   LabelledPaths sorted;
-  for (size_t i = 1; i < rows.size(); ++i) {
-    const CsvRow& row = rows[i];
-    const std::string& written = row.fields[path];
-    check_listed_path(row, written, name);
+  for (const CsvRow& row : table.rows) {
+    const std::string& written = row.fields[table.path];
     const std::optional<WalkedFile> found = listed_files.find(written);
     if (!found && options.on_unreadable == OnUnreadable::fail) {
-      fail(ErrorKind::data, "{}:{}: expected a file below {}, but there is none at '{}'.", name,
-           row.line, printable(root.string()), printable(written));
-    }
-    if (row.fields[label].empty()) {
-      fail(ErrorKind::data, "{}:{}: '{}' has no label.", name, row.line, printable(written));
+      fail(ErrorKind::data, "{}:{}: expected a file below {}, but there is none at '{}'.",
+           table.name, row.line, printable(root.string()), printable(written));
     }
     const std::string& file = found ? found->path : written;
-    const auto [first, is_new] =
-        listed_in.emplace(options.rules == 1 ? file : whole(root / file), &row);
-    if (!is_new) {
-      const CsvRow& before = *first->second;
-      fail(ErrorKind::data, "{}:{}: {} is listed in line {} already{}{}. Keep one of these rows.",
-           name, row.line, excerpt(written), before.line, unless_same(" as", before, row, path),
-           unless_same(", with the label", before, row, label));
-    }
+    listed_once.add(options.rules == 1 ? file : whole(root / file), row);
     if (found) {
-      sorted.emplace(file, std::pair(*found, csv_text(row.fields[label])));
+      sorted.emplace(file, std::pair(*found, csv_text(row.fields[table.label])));
     } else {
       named.unreadable.push_back({file, "no such file"});
     }
   }
-  listed_files.add_notes(name, named.notes);
+  listed_files.add_notes(table.name, named.notes);
   std::vector<WalkedFile> listed;
   for (const auto& [file, rest] : sorted) listed.push_back(rest.first);
   if (options.counts_unlisted) skip_unlisted(root, sorted, options, named);

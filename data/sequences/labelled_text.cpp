@@ -7,8 +7,9 @@
 #include "core/io/utf8.h"
 #include "core/work_progress.h"
 #include "data/class_names.h"
+#include "data/files/class_folders.h"
 #include "data/files/file_walk.h"
-#include "data/files/split_folders.h"
+#include "data/files/split_names.h"
 #include "data/files/text_file.h"
 #include "data/sequences/table_header.h"
 
@@ -182,7 +183,7 @@ class Reader {
     std::vector<std::string> stems;
     for (const WalkedFile& file : texts) stems.push_back(fs::path(file.path).stem().string());
     const std::vector<std::string> unknown = names_not_in(stems, options.classes);
-    const std::vector<std::string> parts = likely_parts(root, unknown);
+    const std::vector<std::string> parts = likely_parts(unknown).names;
     for (size_t i = 0; i < stems.size(); ++i) {
       const bool is_split = split_of_name(stems[i]) != Split::none;
       if (std::ranges::count(is_split ? unknown : parts, stems[i]) == 0) continue;

@@ -96,6 +96,13 @@ YamlNode merged_key(std::span<const YamlNode> sections, std::string_view key) {
   return all;
 }
 
+bool reads_rows(const Preset& preset) {
+  return std::ranges::any_of(preset_sections(preset), [](const YamlNode& section) {
+    const YamlNode* const input = section.find("input");
+    return input && input->as_string() == "rows";
+  });
+}
+
 std::string preset_library(std::span<const YamlNode> sections) {
   for (const YamlNode& section : sections) {
     if (const YamlNode* library = section.find("library")) return library->text();

@@ -36,6 +36,8 @@ std::vector<YamlNode> preset_sections(const Preset& preset);
 /// usage for other kinds of nodes.
 YamlNode merged_key(std::span<const YamlNode> sections, std::string_view key);
 
+/// Whether its input is rows of numbers (`input: rows`), not an image.
+bool reads_rows(const Preset& preset);
 /// The library whose weights files a preset of these sections reads: "torchvision" or "timm".
 std::string preset_library(std::span<const YamlNode> sections);
 

@@ -46,12 +46,14 @@ bool reads_imagenet(const std::string& preset) {
   return !merged_key(preset_sections(*find_preset(preset)), "data").is_null();
 }
 
-std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file) {
+std::optional<PresetOfFile> preset_by_tensors(const SafetensorsFile& file,
+                                              bool own_library_only = false) {
   std::vector<FittingPreset> candidates;
   FittingPresets fitting(file);
   for (const std::span<const Preset> list : {presets(), preset_variants()}) {
     for (const Preset& preset : list) {
-      if (const auto found = fitting.find(preset)) candidates.push_back(*found);
+      const auto found = fitting.find(preset);
+      if (found && (found->own_library || !own_library_only)) candidates.push_back(*found);
     }
   }
   return choose(std::move(candidates), "its tensors", file.library());
@@ -71,6 +73,16 @@ std::optional<PresetOfFile> named_preset(const SafetensorsFile& file, const Pres
   FittingPresets fitting(file);
   for (const std::string& preset : name.presets) {
     if (const auto found = fitting.find(*find_preset(preset))) candidates.push_back(*found);
+  }
+  // timm's tensors in mobilenet_v3_small.pth: the network is rather timm's of the same layers.
+  const bool misnamed =
+      by == by_file_name && !candidates.empty() &&
+      std::ranges::none_of(candidates, [](const auto& one) { return one.own_library; });
+  if (misnamed) {
+    if (auto found = preset_by_tensors(file, true)) {
+      found->misnamed = name.presets[0];
+      return found;
+    }
   }
   const bool decided = by == by_option || name.download;
   if (auto found = choose(std::move(candidates), by, decided ? "" : file.library())) {
@@ -149,6 +161,12 @@ std::vector<std::string> notes_on(const std::string& file, const PresetOfFile& p
         "{}: {}, which names no preset and is not followed: --model NAME (of a configuration: "
         "model=NAME) says which network it is",
         name, preset.unknown));
+  }
+  if (!preset.misnamed.empty()) {
+    notes.push_back(fmt::format(
+        "{}: {} says {}, whose tensors have other names, and is not followed: --model NAME (of a "
+        "configuration: model=NAME) says which network it is",
+        name, by_file_name, preset.misnamed));
   }
   if (!preset.others.empty()) {
     notes.push_back(fmt::format(

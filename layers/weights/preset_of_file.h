@@ -4,8 +4,9 @@
 // Note [Look-alikes]: networks of several families have the same tensors and compute something
 // else: TensorFlow's padding and epsilon in timm's tf_* networks, other epsilons of timm's
 // MobileNetV3, DeiT's mean and std. So names come first: what the user says, the file's metadata,
-// its own name. A name must fit the tensors. Of presets that nothing tells apart the first is
-// assumed, and the others are said.
+// its own name. A name must fit the tensors: one that does not is refused, but that of a file whose
+// tensors are named as another library names those of these layers; then they say more. Of presets
+// that nothing tells apart the first is assumed, and the others are said.
 #pragma once
 
 #include "core/io/safetensors.h"
@@ -31,7 +32,9 @@ struct PresetOfFile {
   std::string by = {};                   ///< what decided: "--model", "its file name", ...
   std::vector<std::string> others = {};  ///< presets that it may as well be
   std::string unknown = {};  ///< "its metadata says 'my_net'": a stronger name that no preset has
-  WeightsTag tag = {};       ///< of its weights, by the strongest name that has one
+  std::string misnamed =
+      {};               ///< preset of the file's name, with its layers, not its tensors' names
+  WeightsTag tag = {};  ///< of its weights, by the strongest name that has one
 };
 
 /// What the file's metadata call the network: `arch`, else `architecture`; "" where neither does.

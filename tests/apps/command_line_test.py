@@ -185,6 +185,11 @@ class CommandLine(ProgramTest):
         for i, entry in enumerate(trace["entries"]):
             self.assertTrue(all(source < i for source in entry["inputs"]), entry)
         self.assertGreater(max(entry["backward_step"] for entry in trace["entries"]), 0)
+        narrow = json.loads(self.whisker("study", "trace", "c.yaml", *self.data, "precision=bf16", "--json").stdout)
+        self.assertIn("bf16 on cpu", narrow["network"])
+        self.assertEqual([{entry["name"]: entry["dtype"] for entry in one["entries"]}["conv2d"]
+                          for one in (trace, narrow)], ["f32", "bf16"])
+        self.assertIn("precision", self.whisker("study", "trace", "c.yaml", *self.data, "precision=f16", code=2).stderr)
 
     def test_gradcheck_alone_lists_what_can_be_checked(self):
         listed = self.whisker("study", "gradcheck").stdout
@@ -258,6 +263,7 @@ class CommandLine(ProgramTest):
                              ("runs/base", "Continue that run: whisker train --resume runs/base."),
                              (self.weights, f"Fine-tune them: whisker train --data DIR --weights {self.weights}\n"),
                              ("net.pth", "Fine-tune them: whisker train --data DIR --weights net.pth\n"),
+                             ("net.PTH", "Fine-tune them: whisker train --data DIR --weights net.PTH\n"),
                              ("resnet18", "Train it: whisker train --data DIR --model resnet18\n")):
             self.assertIn(says, self.whisker("train", target, code=2).stderr)
 
@@ -269,10 +275,19 @@ class CommandLine(ProgramTest):
                                       "data.image_size=N and --classes N or data.train=DIR decide otherwise\n")
         summary = json.loads(self.whisker("summary", "squeezenet1_1", "data.train=train", "--json").stdout)
         self.assertEqual((summary["classes"], summary["classes_assumed"]), (2, False))
-        self.assertIn("classes 7\n", self.whisker("summary", "chollet", "--classes", "7").stdout)
-        self.assertIn("lstm", self.whisker("summary", "lstm", "data.rows.features=3").stdout)
-        traced = self.whisker("study", "trace", "squeezenet1_1", "--batch", "2", "data.image_size=64").stdout
-        self.assertIn("squeezenet1_1, (2,64,64,3) f32 on cpu, 1000 classes", traced)
+        done = self.whisker("summary", "chollet", "--classes", "7")  # what is given is not assumed
+        self.assertIn("classes 7\n", done.stdout)
+        self.assertEqual(done.stderr, "chollet is a preset: images of 128 px are assumed; data.image_size=N decides otherwise\n")
+        done = self.whisker("summary", "lstm", "data.rows.features=3")
+        self.assertIn("lstm", done.stdout)
+        self.assertEqual(done.stderr, "lstm is a preset: 2 classes are assumed; --classes N or data.train=DIR decides otherwise\n")
+        self.assertEqual(self.whisker("summary", "chollet", "--classes", "7", "data.image_size=64").stderr, "")
+        traced = self.whisker("study", "trace", "squeezenet1_1", "--batch", "2", "--classes", "9", "data.image_size=64")
+        self.assertIn("squeezenet1_1, (2,64,64,3) f32 on cpu, 9 classes", traced.stdout)
+        self.assertEqual(traced.stderr, "")
+        checked = self.whisker("study", "gradcheck", "simple_rnn", "--steps", "4", "--elements", "1")
+        self.assertIn("simple_rnn, (4,2,1) f64 on reference, ", checked.stdout)
+        self.assertIn("simple_rnn is a preset: 2 classes", checked.stderr)
         speed = json.loads(self.whisker("bench", "squeezenet1_1", "data.image_size=64", "device=cpu", "--inference",
                                         "--batch", "2", "--steps", "2", "--json").stdout)
         self.assertEqual(speed["batch"], 2)

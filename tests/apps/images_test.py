@@ -110,6 +110,35 @@ class Images(ProgramTest):
         said = self.whisker("evaluate", self.weights, "brain", code=3).stderr
         self.assertIn("got 'Testing', 'Training', which names a split", said)
 
+    def test_layouts_of_two_readings_are_refused_alike(self):
+        def lay(root, *folders):
+            for number, folder in enumerate(folders):
+                path = self.folder / root / folder
+                path.mkdir(parents=True)
+                (path / "1.png").write_bytes(stripes(number % 2, number + 1))
+        lay("pairs", "cat_train", "dog_train", "cat_test", "dog_test")
+        lay("alike", "source/cat", "source/dog", "target/cat", "target/dog")
+        lay("wrapped", "data/train/cat", "data/train/dog", "data/val/cat", "data/val/dog")
+        lay("within", "cat/train", "cat/val", "dog/train", "dog/val")
+        for root, says in (("pairs", "pairs holds 'cat_train', 'cat_test'. Either they are splits of the classes in their"
+                                     " names: data.label_pattern='{label}_train/*' reads"),
+                           ("alike", "alike holds 'source', 'target', which all hold 'cat', 'dog'. Either they are parts of"
+                                     " one data set: name one of them as data.train and another as data.val, or"
+                                     " read all as one by data.label_pattern='*/{label}/*'. Or they are classes: set"
+                                     " data.label_pattern (--label-pattern) to '{label}/*/*'."),
+                           ("wrapped", "the splits 'train', 'val' lie in wrapped/data. Name that folder instead of wrapped."),
+                           ("within", "class folder within/cat holds 'train', 'val', the names of splits.")):
+            said = set()
+            for command in (("train", "--data", root), ("train", "c.yaml", f"data.train={root}"), ("data", "check", root),
+                            ("data", "stats", root)):
+                error = self.whisker(*command, code=3).stderr
+                self.assertIn(f": {says}", error, command)
+                said.add(error.split(": ", 3)[-1])
+            self.assertEqual(len(said), 1, said)
+        for pattern in ("*/{label}/*", "{label}/*/*"):
+            self.whisker("train", "--data", "alike", f"data.label_pattern={pattern}", "--dry-run", "device=cpu")
+        self.whisker("train", "--data", "wrapped/data", "--dry-run", "device=cpu")
+
     def test_sensors_of_12_bits_are_not_black(self):
         for label in range(2):
             folder = self.folder / f"sensor/c{label}"

@@ -1,6 +1,6 @@
 // Which files `classify` and `evaluate` take for their own, and how heat maps are named.
 #include "apps/commands/classified_images.h"
-#include "apps/commands/evaluated_images.h"
+#include "apps/commands/evaluated_examples.h"
 #include "apps/commands/worst_page.h"
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
@@ -58,8 +58,9 @@ TEST(OutputFormats, ACsvIsKnownByItsColumnsUnlessSomethingWasAdded) {
   }
   std::vector<std::string> classes = {"a, \"b\"", "c"};
   for (int i = 0; i < 1000; ++i) classes.push_back(fmt::format("class {}", i));
-  const std::string own = predictions_csv(
-      {evaluated_image("a,b.jpg", 0, std::vector<float>(classes.size(), 0.5F))}, classes);
+  EvaluatedExample one = evaluated_example(0, std::vector<float>(classes.size(), 0.5F));
+  one.path = "a,b.jpg";
+  const std::string own = predictions_csv({one}, classes);
   EXPECT_TRUE(is_predictions_csv(own));
   EXPECT_TRUE(is_predictions_csv(predictions_csv({}, classes)));
   EXPECT_FALSE(is_embeddings_csv(own));

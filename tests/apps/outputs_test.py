@@ -242,7 +242,7 @@ class Outputs(ProgramTest):
 
     def test_names_that_say_something_else(self):
         self.refused("/dev/stdout is standard output", "evaluate", "w.safetensors", "val", "--predictions", "-")
-        for out, says in (("x.onnx", "'whisker export' writes ONNX"), ("x.pth", "ends in .safetensors")):
+        for out, says in (("x.ONNX", "'whisker export' writes ONNX"), ("x.pth", "ends in .safetensors")):
             self.refused(says, "import", "w.safetensors", "-o", out)
 
     def test_two_outputs_have_two_names(self):
@@ -293,6 +293,8 @@ class Outputs(ProgramTest):
             self.assertEqual((width, height), sizes[name])
             self.assertRegex(comments[0], b"^heat map by whisker classify --cam, crc32 [0-9a-f]{8}$")
         self.assertEqual(len([p for p in (self.folder / "maps").rglob("*.jpg")]), 3)
+        said = self.whisker("classify", "w.safetensors", "maps", code=3).stderr
+        self.assertIn("there are 3 other files, 3 of them written by classify --cam: name such files", said)
         again = self.whisker("classify", "w.safetensors", "photos", "--cam", "maps")
         self.assertRegex(again.stderr, "replaced a heat map of classify --cam of an earlier command: '.*' and 2 more")
         first = next((self.folder / "maps/cat").iterdir())

@@ -110,6 +110,9 @@ class RankDifferences(ProgramTest):
         for code, expected, second in (
                 (2, "--batch-size is '8', on rank 0 '32'", [*evaluate, "--batch-size", "8"]),
                 (2, "--json is 'true', on rank 0 'not given'", [*evaluate, "--json"]),
+                (2, "--precision is 'bf16', on rank 0 'that of the validation in WEIGHTS'",
+                 [*evaluate, "--precision", "bf16"]),
+                (2, "--tta is 'true', on rank 0 'not given'", [*evaluate, "--tta"]),
                 (2, "--predictions is 'given', on rank 0 'not given'", [*evaluate, "--predictions", "p.csv"]),
                 (2, "command is 'classify', on rank 0 'evaluate'", ["classify", *evaluate[1:]]),
                 (3, "c1/019.png is missing, on rank 0 it is 'c1, ", [*evaluate[:2], "fewer", *evaluate[3:]]),

@@ -63,9 +63,10 @@ TEST(StudyOperators, AWrongOperatorIsReported) {
 }
 
 TEST(StudyOperators, SlipsGetTheNearestName) {
-  EXPECT_EQ(
-      error_of({.what = "batchnorm"}),
-      "study gradcheck: no operator or file is called 'batchnorm'; did you mean 'batch_norm'?");
+  EXPECT_EQ(error_of({.what = "batchnorm"}),
+            "study gradcheck: no operator, preset or file is called 'batchnorm'; did you mean "
+            "'batch_norm'?");
+  EXPECT_THAT(error_of({.what = "resnet81"}), HasSubstr("did you mean 'resnet"));
   EXPECT_THAT(error_of({.what = "zzz"}), HasSubstr("Operators: all, add, sub, "));
   EXPECT_THAT(error_of({.what = "add", .overrides = {"a.b=1"}}),
               HasSubstr("overrides go with a YAML file, not with an operator"));
@@ -77,6 +78,43 @@ TEST_F(StudyTest, NetworksAreCheckedParameterByParameter) {
   EXPECT_THAT(report.text, HasSubstr("tiny, (2,12,12,3) f64 on reference, 2 classes"));
   EXPECT_THAT(report.text, HasSubstr("first.weight  (3,3,3,3)    81/81"));
   EXPECT_THAT(report.text, HasSubstr("all 6 gradients agree"));
+}
+
+TEST_F(StudyTest, APresetsNetworkIsChecked) {
+  const GradcheckReport report =
+      run_gradcheck({.what = "small_resnet",
+                     .config = read_config_text(
+                         "name: small_resnet\nmodel: small_resnet\ndata: {image_size: 16}\n",
+                         "preset small_resnet", {}),
+                     .network = {.classes = 3},
+                     .elements = 1});
+  EXPECT_TRUE(report.passed) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("small_resnet, (2,16,16,3) f64 on reference, 3 classes"));
+}
+
+// With one value per channel of each example, a batch norm of two examples would give -1 and 1.
+TEST_F(StudyTest, ImagesStayLargeEnoughForBatchNorm) {
+  folder_.write("deep.yaml", R"(
+name: deep
+data: {train: nowhere, image_size: 128}
+defaults: {conv2d: {kernel: 3, strides: 2, padding: same, use_bias: false}}
+model:
+  layers:
+    - conv2d: 2
+    - batch_norm
+    - conv2d: 2
+    - batch_norm
+    - conv2d: 2
+    - batch_norm
+    - conv2d: 2
+    - batch_norm
+    - global_avg_pool2d
+    - dense: {units: classes}
+)");
+  const std::string path = (folder_ / "deep.yaml").string();
+  const GradcheckReport report = run_gradcheck({.what = path, .elements = 20000});
+  EXPECT_TRUE(report.passed) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("(2,32,32,3) f64"));
 }
 
 TEST_F(StudyTest, FrozenParametersAreLeftOut) {
@@ -95,6 +133,20 @@ TEST_F(StudyTest, TheListingNamesLayersParametersAndImages) {
               ::testing::ContainsRegex("1  conv2d +first .*images, first.weight, first.bias"));
   EXPECT_THAT(text, ::testing::ContainsRegex("2  batch_norm +norm "));
   EXPECT_THAT(text, ::testing::ContainsRegex("accumulate +head.bias +\\(5\\)"));
+}
+
+TEST_F(StudyTest, LayersComputeInTheGivenPrecision) {
+  const StudyNetwork narrow(read_config(file(), {}),
+                            {.batch = 3, .tensor = {.dtype = DType::bf16, .device = cpu_device}});
+  EXPECT_EQ(narrow.describe(), "tiny, (3,12,12,3) bf16 on cpu, 2 classes");
+  StepRecorder recorder({.values = true});
+  narrow.run(recorder);
+  const std::string text = tape_listing(recorder.recording());
+  EXPECT_THAT(text, ::testing::ContainsRegex("1  conv2d +first .*\\) +bf16 +images"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("cast .* f32 "));
+  const StudyNetwork wide(read_config(file(), {}), {.batch = 3});
+  EXPECT_NEAR(narrow.loss().item(), wide.loss().item(), 0.02);
+  EXPECT_NE(narrow.loss().item(), wide.loss().item());
 }
 
 TEST_F(StudyTest, TheSameLossEveryTime) {

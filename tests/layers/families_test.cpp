@@ -255,6 +255,7 @@ TEST(PresetNames, AreFoundInWhatFilesAreCalled) {
   EXPECT_THAT(presets_in("resnet50.best.pth"), ElementsAre("resnet50", "timm/resnet50"));
   EXPECT_THAT(presets_in("tv_resnet50.pth.tar"), ElementsAre("resnet50"));
   EXPECT_THAT(presets_in("ResNet34.pt"), ElementsAre("resnet34", "timm/resnet34"));
+  EXPECT_THAT(presets_in("RESNET50.A1_IN1K.PTH.TAR"), ElementsAre("timm/resnet50"));
   EXPECT_THAT(presets_in("vit_small_patch16_384.pth"), ElementsAre("vit_s_16_384"));
   EXPECT_THAT(presets_in("vit_b_16_swag-9ac1b537.pth"), ElementsAre("vit_b_16_384"));
   EXPECT_THAT(presets_in("resnet50d-0123abcd.pth"), ElementsAre());
@@ -285,8 +286,10 @@ TEST(WeightsTags, AreATagOrAHashBehindTheNetworksName) {
     EXPECT_NE(tag_in(file).name, "") << file;
     EXPECT_FALSE(tag_in(file).known) << file;
   }
-  for (const char* file : {"resnet50.pth", "resnet50_best.pth", "resnet50-0676ba61.pth",
-                           "resnet50-epoch=3-loss=0.1.ckpt", "resnet50-cats-0676ba61.pth"}) {
+  EXPECT_THAT(tag_in("ResNet50-11AD3FA6.PTH").settings(), ElementsAre("resize_short=232"));
+  for (const char* file :
+       {"resnet50.pth", "resnet50.PTH", "resnet50.Pt", "resnet50_best.pth", "resnet50-0676ba61.pth",
+        "resnet50-epoch=3-loss=0.1.ckpt", "resnet50-cats-0676ba61.pth"}) {
     EXPECT_EQ(tag_in(file).name, "") << file;
   }
 }

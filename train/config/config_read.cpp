@@ -1,4 +1,5 @@
 // Reads the typed configuration from a YAML tree.
+#include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "train/config/config.h"
 #include "train/config/device_name.h"
@@ -338,7 +339,7 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
 
 Config read_config(const std::string& path, const std::vector<std::string>& overrides,
                    OtherTrain other_train) {
-  if (path.ends_with(".safetensors")) {
+  if (file_ending(path) == ".safetensors") {
     std::error_code error;
     const auto beside = std::filesystem::path(path).parent_path() / "config.yaml";
     fail(ErrorKind::usage, "{}: expected a configuration (YAML), got a weights file.{}", path,

@@ -2,12 +2,14 @@
 
 #include "core/error.h"
 #include "data/sequences/labelled_text.h"
+#include "data/sequences/listed_examples.h"
 #include "data/sequences/sequence_source.h"
 #include "data/sequences/series.h"
 #include "data/sequences/text_stream.h"
 #include "train/data/sequence_sets.h"
 
 #include <numeric>
+#include <span>
 #include <utility>
 
 namespace whisker {
@@ -34,7 +36,7 @@ std::unique_ptr<BatchSource> in_order(SequenceSet set, int64_t batch_size) {
 struct Opener {
   const Network& network;
   const std::filesystem::path& path;
-  const ColumnNames& columns;
+  const LabelledOptions& options;
   int64_t batch_size;
   Partition part;
 
@@ -52,50 +54,102 @@ struct Opener {
     }
     LabelledText text = read_labelled_text(
         path,
-        {.label_column = columns.label_column.empty() ? input.label_column : columns.label_column,
-         .text_column = columns.text_column.empty() ? input.text_column : columns.text_column,
-         .header = columns.header.value_or(input.header),
+        {.label_column = options.label_column.empty() ? input.label_column : options.label_column,
+         .text_column = options.text_column.empty() ? input.text_column : options.text_column,
+         .header = options.header.value_or(input.header),
          .classes = network.classes(),
          .max_bad = any,
          .name = "evaluate"});
-    return {.source = in_order(encode(text, all_of(text.examples.size()), input), batch_size),
+    if (!options.csv.empty()) keep_listed(text);
+    const std::vector<int64_t> all = all_of(text.examples.size());
+    return {.source = in_order(encode(text, all, input), batch_size),
             .bad = std::move(text.bad),
             .use = text.use(),
-            .notes = std::move(text.notes)};
+            .notes = std::move(text.notes),
+            .examples = kept(text, all)};
   }
   LabelledSequences operator()(const RowsInput& input) const {
     LabelledRows rows = read_labelled_rows(
         path,
-        {.label_column = columns.label_column.empty() ? input.label_column : columns.label_column,
+        {.label_column = options.label_column.empty() ? input.label_column : options.label_column,
          .features = input.features,
          .max_bad = any,
-         .header = columns.header.value_or(input.header),
+         .header = options.header.value_or(input.header),
          .classes = network.classes(),
          .names = input.names});
+    if (!options.csv.empty()) keep_listed(rows);
     if (rows.labels.empty()) {
       fail(ErrorKind::usage, "evaluate: expected the column of the labels, got 'none'.");
     }
-    return {.source = in_order(encode(rows, all_of(rows.values.size()), input, network.classes()),
-                               batch_size),
+    const std::vector<int64_t> all = all_of(rows.values.size());
+    return {.source = in_order(encode(rows, all, input, network.classes()), batch_size),
             .bad = std::move(rows.bad),
-            .notes = std::move(rows.notes)};
+            .notes = std::move(rows.notes),
+            .examples = kept(rows, all)};
   }
   LabelledSequences operator()(const SeriesInput& input) const {
     SeriesInput as_given = input;
-    as_given.header = columns.header.value_or(input.header);
+    as_given.header = options.header.value_or(input.header);
     Series series = read_series(path, as_given, any);
     return {.source = in_order(cut_windows(series, {.begin = 0, .end = series.rows()}, input),
                                batch_size),
             .bad = std::move(series.bad),
             .notes = std::move(series.notes)};
   }
+
+ private:
+  template <class Data>
+  std::vector<SequenceExample> kept(const Data& data, std::span<const int64_t> indices) const {
+    if (options.keep == KeepExamples::no) return {};
+    return examples_of(data, indices);
+  }
+  void add_listed(ListedExamples& listed, std::vector<BadRow>& bad,
+                  std::vector<std::string>& notes) const {
+    bad = std::move(listed.bad);
+    notes.insert(notes.end(), listed.notes.begin(), listed.notes.end());
+  }
+  void keep_listed(LabelledText& text) const {
+    HeldExamples held{.bad = text.bad};
+    for (const LabelledText::Example& one : text.examples) {
+      held.places.push_back(one.place);
+      held.labels.push_back(text.classes[static_cast<size_t>(one.label)]);
+    }
+    ListedExamples listed = listed_examples(options.csv, held, text.classes);
+    std::vector<LabelledText::Example> examples;
+    for (size_t i = 0; i < listed.indices.size(); ++i) {
+      examples.push_back(std::move(text.examples[static_cast<size_t>(listed.indices[i])]));
+      examples.back().label = listed.labels[i];
+    }
+    text.examples = std::move(examples);
+    add_listed(listed, text.bad, text.notes);
+  }
+  void keep_listed(LabelledRows& rows) const {
+    ListedExamples listed = listed_examples(
+        options.csv, {.places = rows.places, .labels = rows.labels, .bad = rows.bad},
+        network.classes());
+    LabelledRows kept{.features = rows.features,
+                      .labels = {},
+                      .values = {},
+                      .places = {},
+                      .bad = {},
+                      .notes = std::move(rows.notes)};
+    for (size_t i = 0; i < listed.indices.size(); ++i) {
+      const auto index = static_cast<size_t>(listed.indices[i]);
+      kept.labels.push_back(network.classes()[static_cast<size_t>(listed.labels[i])]);
+      kept.values.push_back(std::move(rows.values[index]));
+      kept.places.push_back(std::move(rows.places[index]));
+    }
+    add_listed(listed, kept.bad, kept.notes);
+    rows = std::move(kept);
+  }
 };
 
 }  // namespace
 
 LabelledSequences open_labelled(const Network& network, const std::filesystem::path& path,
-                                const ColumnNames& columns, int64_t batch_size, Partition part) {
-  return std::visit(Opener{network, path, columns, batch_size, part}, network.signature().input);
+                                const LabelledOptions& options, int64_t batch_size,
+                                Partition part) {
+  return std::visit(Opener{network, path, options, batch_size, part}, network.signature().input);
 }
 
 }  // namespace whisker

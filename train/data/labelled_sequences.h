@@ -4,6 +4,8 @@
 #include "data/batch_source.h"
 #include "data/sampler.h"
 #include "data/sequences/row_file.h"
+#include "data/sequences/sequence_example.h"
+#include "train/data/run_data.h"
 #include "train/model/network.h"
 
 #include <filesystem>
@@ -16,23 +18,29 @@ namespace whisker {
 
 struct LabelledSequences {
   std::unique_ptr<BatchSource> source;
-  std::vector<BadRow> bad;  ///< skipped rows
-  std::string use = {};     ///< of a folder's files: see use_of_files()
+  std::vector<BadRow> bad;              ///< skipped rows
+  std::string use = {};                 ///< of a folder's files: see use_of_files()
   std::vector<std::string> notes = {};  ///< what was assumed
+  /// Of texts and rows, by the index in batches: with KeepExamples::yes.
+  std::vector<SequenceExample> examples = {};
 };
 
-/// Columns of labels and texts, and whether the first row has their names; "": as in training.
-struct ColumnNames {
+/// How labelled data are read.
+struct LabelledOptions {
+  /// Columns of labels and texts, and whether the first row has their names; "": as in training.
   std::string label_column = {};
   std::string text_column = {};
   std::optional<Header> header = {};
+  /// Of texts and rows: the examples that this CSV lists, with its labels; see listed_examples().
+  std::filesystem::path csv = {};
+  KeepExamples keep = KeepExamples::no;
 };
 
 /// Opens `path`, laid out as the training data of `network`, in batches of `batch_size`; of a
 /// language model's only the rows of `part`, which carry states from batch to batch. Throws data
 /// for unreadable data and usage for an image network.
 LabelledSequences open_labelled(const Network& network, const std::filesystem::path& path,
-                                const ColumnNames& columns, int64_t batch_size,
+                                const LabelledOptions& options, int64_t batch_size,
                                 Partition part = {});
 
 }  // namespace whisker

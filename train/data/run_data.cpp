@@ -40,10 +40,10 @@ std::string RunData::class_table() const {
   return text;
 }
 
-RunData open_data(const Config& config, Partition part) {
+RunData open_data(const Config& config, Partition part, KeepExamples keep) {
   check_data_named(config.data);
   if (config.data.kind == DataKind::images) return open_images(config, part);
-  return open_sequences(config, part);
+  return open_sequences(config, part, keep);
 }
 
 namespace {

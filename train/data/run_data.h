@@ -4,6 +4,7 @@
 #include "data/batch_source.h"
 #include "data/images/image_folder.h"
 #include "data/sampler.h"
+#include "data/sequences/sequence_example.h"
 #include "train/config/config.h"
 #include "train/config/preprocess_config.h"
 #include "train/model/signature.h"
@@ -37,6 +38,8 @@ struct RunData {
   /// The datasets of image loaders, with the stamps of all images; null for other data.
   std::shared_ptr<ImageDataset> train_images = {}, val_images = {};
   std::unique_ptr<BatchSource> train = {}, val = {};
+  /// Of texts and rows, by the index in batches: with KeepExamples::yes.
+  std::vector<SequenceExample> train_examples = {}, val_examples = {};
   /// With features: cached, the training images in order and as validation sees images.
   std::unique_ptr<BatchSource> plain_train = {};
   std::vector<std::string> left_out = {};  ///< skipped rows or texts, and why
@@ -53,10 +56,13 @@ struct RunData {
   std::string class_table() const;
 };
 
+/// Whether texts and rows are kept as they stand in the data, beside the numbers they become.
+enum class KeepExamples : bool { no, yes };
+
 /// Reads the data of `config.data` and makes batches, of each the rows of `part`; images are only
 /// listed: see open_image_loaders(). Needs no device. Throws what reading throws, and usage for
 /// data that are not given or cannot be split.
-RunData open_data(const Config& config, Partition part = {});
+RunData open_data(const Config& config, Partition part = {}, KeepExamples keep = KeepExamples::no);
 /// Makes batches of data.images for `device`, whose layers compute in `compute`.
 void open_image_loaders(const Config& config, Device device, DType compute, RunData& data);
 
@@ -67,7 +73,8 @@ int64_t auto_gpu_decode(int64_t cores);
 /// open_data() for images.
 RunData open_images(const Config& config, Partition part = {});
 /// open_data() for all other kinds.
-RunData open_sequences(const Config& config, Partition part = {});
+RunData open_sequences(const Config& config, Partition part = {},
+                       KeepExamples keep = KeepExamples::no);
 
 /// The epoch order that `config` sets, over examples with these labels.
 std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int64_t> labels,

@@ -65,14 +65,15 @@ ImageFolder images_of_split(const Network& network, const PastRun& run, const Ru
 }
 
 LabelledSequences sequences_of_split(const Network& network, const PastRun& run,
-                                     const RunPart& part, int64_t batch_size, Partition rank) {
+                                     const RunPart& part, int64_t batch_size, Partition rank,
+                                     KeepExamples keep) {
   Config config = run.config;
   if (!part.where.empty()) config.data.*key_of(config, part) = part.where;
   config.train.batch_size = batch_size;
   config.train.drop_last = false;
   config.data.sampling = SamplingKind::sequential;
   const bool language = config.data.kind == DataKind::language;
-  RunData data = open_data(config, language ? rank : Partition());
+  RunData data = open_data(config, language ? rank : Partition(), keep);
   if (!data.signature.has_input(network.signature().input_json()) ||
       data.signature.classes != network.classes()) {
     fail(ErrorKind::data,
@@ -80,9 +81,11 @@ LabelledSequences sequences_of_split(const Network& network, const PastRun& run,
          "or scaling. Restore the old data, or name other data without --split.",
          printable(config.data.train));
   }
-  return {.source = std::move(part.split == "train" ? data.train : data.val),
+  const bool train = part.split == "train";
+  return {.source = std::move(train ? data.train : data.val),
           .bad = {},
-          .notes = std::move(data.notes)};
+          .notes = std::move(data.notes),
+          .examples = std::move(train ? data.train_examples : data.val_examples)};
 }
 
 }  // namespace whisker

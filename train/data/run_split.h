@@ -39,6 +39,7 @@ ImageFolder images_of_split(const Network& network, const PastRun& run, const Ru
 /// Text, rows or a series, read and split again; `rank` is the part of open_labelled(). Throws what
 /// reading throws, and data unless they yield the vocabulary or scaling of `network`.
 LabelledSequences sequences_of_split(const Network& network, const PastRun& run,
-                                     const RunPart& part, int64_t batch_size, Partition rank = {});
+                                     const RunPart& part, int64_t batch_size, Partition rank = {},
+                                     KeepExamples keep = KeepExamples::no);
 
 }  // namespace whisker

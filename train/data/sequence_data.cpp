@@ -126,7 +126,7 @@ TextInput text_input_of(const DataConfig& data) {
           .header = data.header};
 }
 
-RunData open_text(const Config& config, Partition part) {
+RunData open_text(const Config& config, Partition part, KeepExamples keep) {
   const DataConfig& data = config.data;
   const auto read = [&](const std::string& path, const char* name,
                         std::vector<std::string> classes) {
@@ -162,6 +162,10 @@ RunData open_text(const Config& config, Partition part) {
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input),
               .val = encode(own ? train : other, parts.val, input)};
+  if (keep == KeepExamples::yes) {
+    run.train_examples = examples_of(train, parts.train);
+    run.val_examples = examples_of(own ? train : other, parts.val);
+  }
   run.signature = {.input = std::move(input), .classes = train.classes};
   make_sources(config, std::move(split), run);
   return run;
@@ -212,7 +216,7 @@ RunData open_language(const Config& config, Partition part) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
-RunData open_rows(const Config& config, Partition part) {
+RunData open_rows(const Config& config, Partition part, KeepExamples keep) {
   const DataConfig& data = config.data;
   RunData run;
   run.part = part;
@@ -251,6 +255,10 @@ RunData open_rows(const Config& config, Partition part) {
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input, run.signature.classes),
               .val = encode(own ? train : other, parts.val, input, run.signature.classes)};
+  if (keep == KeepExamples::yes) {
+    run.train_examples = examples_of(train, parts.train);
+    run.val_examples = examples_of(own ? train : other, parts.val);
+  }
   run.signature.input = std::move(input);
   make_sources(config, std::move(split), run);
   return run;
@@ -306,14 +314,14 @@ RunData open_series(const Config& config, Partition part) {
 
 }  // namespace
 
-RunData open_sequences(const Config& config, Partition part) {
+RunData open_sequences(const Config& config, Partition part, KeepExamples keep) {
   switch (config.data.kind) {
     case DataKind::text:
-      return open_text(config, part);
+      return open_text(config, part, keep);
     case DataKind::language:
       return open_language(config, part);
     case DataKind::rows:
-      return open_rows(config, part);
+      return open_rows(config, part, keep);
     case DataKind::series:
       return open_series(config, part);
     case DataKind::images:

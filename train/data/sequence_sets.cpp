@@ -64,6 +64,26 @@ SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
   return set;
 }
 
+std::vector<SequenceExample> examples_of(const LabelledText& text,
+                                         std::span<const int64_t> indices) {
+  std::vector<SequenceExample> examples;
+  for (const int64_t index : indices) {
+    const LabelledText::Example& one = text.examples[static_cast<size_t>(index)];
+    examples.push_back({.place = one.place, .text = one.text});
+  }
+  return examples;
+}
+
+std::vector<SequenceExample> examples_of(const LabelledRows& rows,
+                                         std::span<const int64_t> indices) {
+  std::vector<SequenceExample> examples;
+  for (const int64_t index : indices) {
+    const auto i = static_cast<size_t>(index);
+    examples.push_back({.place = rows.places[i], .values = rows.values[i]});
+  }
+  return examples;
+}
+
 std::string read_plain_text(const std::filesystem::path& path) {
   constexpr size_t most_bytes = size_t{1} << 31;
   std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);

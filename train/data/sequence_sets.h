@@ -3,6 +3,7 @@
 
 #include "data/sequences/labelled_text.h"
 #include "data/sequences/rows_input.h"
+#include "data/sequences/sequence_example.h"
 #include "data/sequences/sequence_set.h"
 #include "data/sequences/text_input.h"
 
@@ -25,6 +26,12 @@ std::vector<int64_t> numbers_of(const LabelledRows& rows, std::span<const std::s
 /// The rows `indices`, scaled, with their labels.
 SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
                    const RowsInput& input, std::span<const std::string> classes);
+
+/// The examples `indices`, as they stand in the data.
+std::vector<SequenceExample> examples_of(const LabelledText& text,
+                                         std::span<const int64_t> indices);
+std::vector<SequenceExample> examples_of(const LabelledRows& rows,
+                                         std::span<const int64_t> indices);
 
 /// The content of a text file. Throws data for a file that is unreadable, empty or invalid UTF-8.
 std::string read_plain_text(const std::filesystem::path& path);

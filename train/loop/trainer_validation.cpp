@@ -19,7 +19,7 @@ std::shared_ptr<const Metrics> Trainer::validate() {
   if (experiment_.average) measure_average();
   take_buffers_of_rank_0(experiment_);
   std::shared_ptr<Metrics> metrics =
-      evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, &stop_);
+      evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, {.stop = &stop_});
   add_other_ranks(*metrics, experiment_.ranks->group());
   hear_ranks();
   if (!std::isfinite(metrics->loss())) {

@@ -4,7 +4,11 @@
 
 #include "core/autograd/autograd.h"
 #include "core/backend/recurrent_operands.h"
+#include "core/ops/ops.h"
 #include "core/work_progress.h"
+
+#include <limits>
+#include <vector>
 
 namespace whisker {
 namespace {
@@ -24,6 +28,24 @@ void read(std::vector<Outcome>& outcomes, Metrics& metrics, const OutputObserver
     metrics.add_loss(outcome.loss.item(), outcome.batch.labels.count());
   }
   outcomes.clear();
+}
+
+// images (N,H,W,C), each from right to left.
+Tensor mirrored(const Tensor& images) {
+  const int64_t width = images.extent(2);
+  std::vector<double> order;
+  for (int64_t column = width; column-- > 0;) order.push_back(static_cast<double>(column));
+  const Tensor columns = transpose(images, {2, 0, 1, 3});  // (W,N,H,C)
+  const Tensor turned =
+      embedding(columns.reshape({width, -1}),
+                from_vector(order, {width}, {.dtype = DType::i64, .device = images.device()}));
+  return transpose(turned.reshape(columns.shape()), {1, 2, 0, 3});
+}
+
+// Mean of -log of the label's probability.
+Tensor loss_of(const Tensor& probabilities, const Tensor& labels) {
+  constexpr double least = std::numeric_limits<float>::min();
+  return cross_entropy(log(clamp(probabilities, least, 1)), labels.to(probabilities.device()));
 }
 
 }  // namespace
@@ -51,8 +73,7 @@ int64_t batches_read_at_once(Device device) {
 }
 
 std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
-                                  BatchSource& source, const std::atomic<int>* stop,
-                                  const OutputObserver& observe) {
+                                  BatchSource& source, const EvaluateOptions& options) {
   const NoGrad no_grad;
   std::unique_ptr<Metrics> metrics = make_metrics(network);
   const bool classification = network.signature().task() == Task::classification;
@@ -66,16 +87,22 @@ std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objec
     if (!batch->continues) states.clear();
     const bool carries = network.signature().task() == Task::language_model;
     const Tensor outputs = network.outputs(*batch, {.states = carries ? &states : nullptr});
-    outcomes.push_back({.outputs = classification ? network.probabilities(outputs) : outputs,
-                        .loss = objective.plain_loss(outputs, *batch),
+    Tensor scores = classification ? network.probabilities(outputs) : outputs;
+    if (options.mirror) {
+      const Tensor other = network.probabilities(network.outputs(mirrored(batch->inputs)));
+      scores = affine(add(scores, other), 0.5, 0);
+    }
+    outcomes.push_back({.outputs = scores,
+                        .loss = options.mirror ? loss_of(scores, batch->labels)
+                                               : objective.plain_loss(outputs, *batch),
                         .batch = {.inputs = {},
                                   .labels = batch->labels.clone(),
                                   .indices = batch->indices,
                                   .bases = batch->bases}});
-    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics, observe);
-    if (stop && stop->load() != 0) break;
+    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics, options.observe);
+    if (options.stop && options.stop->load() != 0) break;
   }
-  read(outcomes, *metrics, observe);
+  read(outcomes, *metrics, options.observe);
   return metrics;
 }
 

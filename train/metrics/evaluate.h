@@ -18,14 +18,20 @@ std::unique_ptr<Metrics> make_metrics(const Network& network);
 /// Number of batches whose outputs evaluate() keeps on `device` before it reads them.
 int64_t batches_read_at_once(Device device);
 
-/// Receives what a batch's metrics are made of: f32 outputs (of a classification probabilities), and
-/// the batch without inputs, both in host memory.
+/// Receives what a batch's metrics are made of: f32 outputs (of a classification probabilities),
+/// and the batch without inputs, both in host memory.
 using OutputObserver = std::function<void(const Tensor& outputs, const Batch& batch)>;
 
-/// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss). Ends early, with
-/// the metrics so far, once `stop` is not 0.
+struct EvaluateOptions {
+  const std::atomic<int>* stop = nullptr;  ///< ends early, with the metrics so far, once not 0
+  OutputObserver observe = {};
+  /// Of images: averages the probabilities of each and its mirror image. The loss is that of the
+  /// average, at most 87.3 for an image.
+  bool mirror = false;
+};
+
+/// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss).
 std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
-                                  BatchSource& source, const std::atomic<int>* stop = nullptr,
-                                  const OutputObserver& observe = {});
+                                  BatchSource& source, const EvaluateOptions& options = {});
 
 }  // namespace whisker

@@ -289,7 +289,11 @@ WeightsInfo::Built WeightsInfo::build(const std::string& file) const {
 
 Network Network::load(const std::filesystem::path& path, Device device, const GivenFacts& given,
                       DType compute) {
-  const SafetensorsFile file = open_weights(path, given.weights_key);
+  return load(open_weights(path, given.weights_key), device, given, compute);
+}
+
+Network Network::load(const SafetensorsFile& file, Device device, const GivenFacts& given,
+                      DType compute) {
   WeightsInfo info = WeightsInfo::from_file(file, given);
   Model model = info.build(file.name()).model;
   // Nothing is trained here: no gradients, and no initial values to be overwritten.

@@ -38,6 +38,9 @@ class Network {
   /// `compute`. Throws checkpoint, naming what the file lacks.
   static Network load(const std::filesystem::path& path, Device device,
                       const GivenFacts& given = {}, DType compute = DType::f32);
+  /// The same of an open file.
+  static Network load(const SafetensorsFile& file, Device device, const GivenFacts& given = {},
+                      DType compute = DType::f32);
 
   /// From now on parameters and statistics stay as they are and no pass trains: batch norms become
   /// part of the layers before them, and with `capture` outputs() of images replays captured

@@ -144,10 +144,8 @@ TEST(SplitFolders, AClassMayHaveTheNameOfASplit) {
            {"test tube/1.jpg", "training shoes/1.jpg"},
            {"trainer/a/1.jpg", "trainer/b/1.jpg", "valve/a/1.jpg", "valve/b/1.jpg"},
            {"part 1/1.jpg", "part 2/1.jpg"},
-           {"part1/2019/1.jpg", "part1/2020/1.jpg", "part2/2019/1.jpg", "part2/2020/1.jpg"},
-           {"0/left/1.jpg", "0/right/1.jpg", "1/left/1.jpg", "1/right/1.jpg"},
-           {"cat/2019/1.jpg", "cat/2020/1.jpg", "dog/2019/1.jpg", "dog/2020/1.jpg"},
-           {"cat/left/1.jpg", "cat/right/1.jpg", "dog/left/1.jpg", "dog/right/1.jpg"}}) {
+           {"cat/left/1.jpg", "cat/right/1.jpg", "dog/left/1.jpg", "dog/top/1.jpg"},
+           {"cat/left/1.jpg", "cat/right/1.jpg", "dog/1.jpg"}}) {
     TemporaryFolder classes;
     for (const char* name : names) classes.write(name);
     EXPECT_FALSE(splits_in(classes)) << names[0];
@@ -155,16 +153,93 @@ TEST(SplitFolders, AClassMayHaveTheNameOfASplit) {
   }
 }
 
+using Names = std::vector<const char*>;
+
+// Which of two alike levels of folders are the classes?
+const Names alike_folders[] = {
+    {"part1/a/1.jpg", "part1/b/1.jpg", "part2/a/1.jpg", "part2/b/1.jpg"},
+    {"2019/a/1.jpg", "2019/b/1.jpg", "2020/a/1.jpg", "2020/b/1.jpg"},
+    {"kaggle_train/a/1.jpg", "kaggle_train/b/1.jpg", "own/a/1.jpg", "own/b/1.jpg", "own/c/1.jpg"},
+    {"source/a/1.jpg", "source/b/1.jpg", "target/a/1.jpg", "target/b/1.jpg"},
+    {"Testdaten/a/1.jpg", "Testdaten/b/1.jpg", "Trainingsdaten/a/1.jpg", "Trainingsdaten/b/1.jpg"},
+    {"cat/a/1.jpg", "cat/b/1.jpg", "dog/a/1.jpg", "dog/b/1.jpg", "eel/a/1.jpg", "eel/b/1.jpg"},
+    {"0/a/1.jpg", "0/b/1.jpg", "1/a/1.jpg", "1/b/1.jpg"}};
+
+TEST(SplitFolders, FoldersThatHoldTheSameFoldersAreRefusedWithBothReadings) {
+  for (const Names& names : alike_folders) {
+    TemporaryFolder folder;
+    for (const char* name : names) folder.write(name);
+    const std::string first = std::string(names[0]).substr(0, std::string(names[0]).find('/'));
+    EXPECT_THAT(
+        opening_error(folder),
+        AllOf(HasSubstr(fmt::format("'{}', '", first)),
+              HasSubstr(", which all hold 'a', 'b'. Either they are parts of one data set: name "
+                        "one of them as data.train and another as data.val, or read all as one by "
+                        "data.label_pattern='*/{label}/*'. Or they are classes: set "
+                        "data.label_pattern (--label-pattern) to '{label}/*/*'.")));
+    EXPECT_EQ(
+        test::message_of(ErrorKind::data, [&] { open_image_folder(folder.path(), {.rules = 1}); }),
+        "no error");
+  }
+  TemporaryFolder deep;  // Office-31's
+  for (const char* name : {"amazon/images/mug/x/1.jpg", "amazon/images/pen/x/1.jpg",
+                           "webcam/images/mug/x/1.jpg", "webcam/images/pen/x/1.jpg"}) {
+    deep.write(name);
+  }
+  EXPECT_THAT(opening_error(deep),
+              AllOf(HasSubstr("'amazon', 'webcam', which all hold 'mug', 'pen'."),
+                    HasSubstr("'*/*/{label}/*/*'"), HasSubstr("'{label}/*/*/*/*'")));
+  // As either reading wants it, and with known classes.
+  EXPECT_THAT(open_image_folder(deep.path(), {.label_pattern = "*/*/{label}/*/*"}).classes,
+              ElementsAre("mug", "pen"));
+  EXPECT_THAT(open_image_folder(deep.path(), {.label_pattern = "{label}/*/*/*/*"}).classes,
+              ElementsAre("amazon", "webcam"));
+  EXPECT_EQ(open_image_folder(deep.path(), {.classes = {"amazon", "webcam"}}).size(), 4);
+}
+
+TEST(SplitFolders, NumbersInAllClassFoldersAreSaid) {
+  TemporaryFolder years;
+  for (const char* name :
+       {"cat/2019/1.jpg", "cat/2020/1.jpg", "dog/2019/1.jpg", "dog/2020/1.jpg"}) {
+    years.write(name);
+  }
+  const ImageFolder found = open_image_folder(years.path());
+  EXPECT_THAT(found.classes, ElementsAre("cat", "dog"));
+  EXPECT_THAT(found.notes,
+              ElementsAre("'cat', 'dog' are read as classes, though all hold '2019', '2020': "
+                          "data.label_pattern='*/{label}/*' reads these as the classes"));
+}
+
+TEST(SplitFolders, SplitsOfClassesInTheirNamesAreRefusedWithBothReadings) {
+  const std::pair<Names, const char*> layouts[] = {
+      {{"cat_train/1.jpg", "dog_train/1.jpg", "cat_test/1.jpg", "dog_test/1.jpg"},
+       "'{label}_train/*'"},
+      {{"Train Cats 2/1.jpg", "Train Dog/1.jpg", "Val-cat/1.jpg"}, "'Train {label}/*'"},
+      {{"my_train_cat/x/1.jpg", "my_train_dog/x/1.jpg", "my_test_dog/x/1.jpg"},
+       "'my_train_{label}/*/*'"},
+      {{"class1-training-set/1.jpg", "zwei-training-set/1.jpg", "zwei-dev-set/1.jpg"},
+       "'{label}-training-set/*'"},
+      {{"trainA/1.jpg", "trainB/1.jpg", "testA/1.jpg", "testB/1.jpg"}, "'train{label}/*'"}};
+  for (const auto& [names, pattern] : layouts) {
+    TemporaryFolder folder;
+    for (const char* name : names) folder.write(name);
+    EXPECT_THAT(opening_error(folder),
+                AllOf(HasSubstr("Either they are splits of the classes in their names: "
+                                "data.label_pattern=" +
+                                std::string(pattern) + " reads those of"),
+                      HasSubstr("a fifth of which validates, and moved to train/"),
+                      HasSubstr("Or they are classes: set data.label_pattern")));
+    const std::string bare(pattern + 1, std::string_view(pattern).size() - 2);
+    EXPECT_EQ(open_image_folder(folder.path(), {.label_pattern = bare}).classes.size(), 2u) << bare;
+  }
+}
+
 TEST(SplitFolders, LikelyPartsAreRefusedWithBothReadings) {
-  const std::pair<std::vector<const char*>, const char*> layouts[] = {
+  const std::pair<Names, const char*> layouts[] = {
       {{"fold1/cat/1.jpg", "fold1/dog/1.jpg", "fold2/cat/1.jpg"}, "'fold1', 'fold2'"},
       {{"Fold_1/1.jpg", "Fold_2/1.jpg", "other/1.jpg"}, "'Fold_1', 'Fold_2'"},
-      {{"trainA/1.jpg", "trainB/1.jpg", "testA/1.jpg", "testB/1.jpg"}, "'trainA', 'testA'"},
-      {{"train_cats/1.jpg", "train_dogs/1.jpg", "val_dogs/1.jpg"}, "'train_dogs', 'val_dogs'"},
-      {{"part1/a/1.jpg", "part1/b/1.jpg", "part2/a/1.jpg", "part2/b/1.jpg"}, "'part1', 'part2'"},
-      {{"2019/a/1.jpg", "2019/b/1.jpg", "2020/a/1.jpg", "2020/b/1.jpg"}, "'2019', '2020'"},
-      {{"kaggle_train/a/1.jpg", "kaggle_train/b/1.jpg", "own/a/1.jpg", "own/b/1.jpg"},
-       "'kaggle_train', 'own'"}};
+      {{"kaggle_train/cat/1.jpg", "kaggle_train/dog/1.jpg", "kaggle_test/1.jpg"},
+       "'kaggle_train', 'kaggle_test'"}};
   for (const auto& [names, parts] : layouts) {
     TemporaryFolder folder;
     for (const char* name : names) folder.write(name);
@@ -188,6 +263,28 @@ TEST(SplitFolders, LikelyPartsAreRefusedWithBothReadings) {
   EXPECT_EQ(open_image_folder(folds.path(), {.classes = {"fold1", "fold2"}}).size(), 3);
 }
 
+TEST(SplitFolders, AFolderAroundThemIsToBeNamed) {
+  const std::pair<Names, const char*> layouts[] = {
+      {{"data/train/cat/1.jpg", "data/val/cat/1.jpg"}, "data"},
+      {{"a/b/Training/cat/1.jpg", "a/b/Testing/cat/1.jpg", "a/README.md"}, "a/b"},
+      {{"data/train/1.jpg", "data/val/1.jpg"}, "data"},
+      {{"data/train/cat/1.jpg", "data/test/1.jpg", "extra/x/1.jpg"}, "data"},
+      {{"data/train/cat/1.jpg", "runs/train/1.txt"}, "data"}};
+  for (const auto& [names, inner] : layouts) {
+    TemporaryFolder folder;
+    for (const char* name : names) folder.write(name);
+    const std::string error = splits_error(folder);
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("data.train: the splits '"),
+                      HasSubstr(fmt::format(" lie in {}. Name that folder instead of {}.",
+                                            (folder / inner).string(), folder.path().string()))));
+    EXPECT_EQ(error.find("'data', 'extra' are classes: set data.label_pattern (--label-pattern) to "
+                         "'{label}/*/*/*'") != error.npos,
+              names.back() == std::string("extra/x/1.jpg"));
+    EXPECT_TRUE(find_splits(folder / inner, {.holds_examples = holds_images}));
+  }
+}
+
 TEST(SplitFolders, WithinClassesAreRefusedWithBothReadings) {
   TemporaryFolder folder;
   for (const char* name :
@@ -195,14 +292,24 @@ TEST(SplitFolders, WithinClassesAreRefusedWithBothReadings) {
     folder.write(name);
   }
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { open_image_folder(folder.path()); }),
-              AllOf(HasSubstr("/cat holds 'train', 'val'"), HasSubstr("'{label}/train/*'"),
-                    HasSubstr("'{label}/*/*'")));
+              AllOf(HasSubstr("/cat holds 'train', 'val', the names of splits. Either"),
+                    HasSubstr("'{label}/train/*'"), HasSubstr("'{label}/*/*'")));
   EXPECT_EQ(open_image_folder(folder.path(), {.label_pattern = "{label}/train/*"}).size(), 2);
   EXPECT_EQ(open_image_folder(folder.path(), {.label_pattern = "{label}/*/*"}).size(), 4);
   TemporaryFolder beside;
   for (const char* name : {"cat/1.jpg", "cat/val/2.jpg", "dog/1.jpg"}) beside.write(name);
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { open_image_folder(beside.path()); }),
-              HasSubstr("/cat holds 'val'"));
+              HasSubstr("/cat holds 'val', the name of a split, and other examples"));
+  TemporaryFolder sets;  // MVTec's, one for each object
+  for (const char* name : {"bottle/train/good/1.jpg", "bottle/test/bad/1.jpg",
+                           "cable/train/good/1.jpg", "cable/test/bad/1.jpg"}) {
+    sets.write(name);
+  }
+  EXPECT_FALSE(splits_in(sets));
+  EXPECT_THAT(opening_error(sets), AllOf(HasSubstr("'{label}/test/*/*' reads one of them"),
+                                         HasSubstr("'{label}/*/*/*'. Or each is a data set of its "
+                                                   "own: name one, such as "),
+                                         HasSubstr("/bottle.")));
   TemporaryFolder alone;  // one reading
   for (const char* name : {"cat/train/1.jpg", "dog/train/1.jpg"}) alone.write(name);
   EXPECT_EQ(open_image_folder(alone.path()).size(), 2);

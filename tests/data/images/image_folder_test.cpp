@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/file.h"
+#include "data/codec/encode_jpeg.h"
 #include "data/codec/unsupported_formats.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
@@ -92,6 +93,24 @@ TEST(ImageFolder, LeavesOutImagesOfOtherFormatsWhateverTheirNames) {
   const ImageFolder listed = open_image_folder(folder.path(), {.csv = csv});
   EXPECT_EQ(paths(listed), (Names{"a/jpeg.gif", "b/cut.webp"}));
   EXPECT_EQ(unsupported_formats(listed.skipped), "1 GIF");
+}
+
+TEST(ImageFolder, HeatMapsAreNoData) {
+  Image image;
+  image.reshape(1, 1);
+  const std::vector<uint8_t> plain = encode_jpeg(image, {.comment = ""}),
+                             map = encode_jpeg(image, {.comment = std::string(heat_map_mark)});
+  TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "dog/2.jpg"}) {
+    folder.write(name, std::string(plain.begin(), plain.end()));
+  }
+  for (const char* name : {"cat/1_cat_0.9.jpg", "maps/dog/1_dog_0.8.jpg"}) {
+    folder.write(name, std::string(map.begin(), map.end()));
+  }
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(found.use(), "3 of 5 files used: 2 written by classify --cam");
+  EXPECT_EQ(open_image_folder(folder.path(), {.rules = 1}).classes, (Names{"cat", "dog", "maps"}));
 }
 
 // As torchvision's names of ImageNet's classes: two cranes.

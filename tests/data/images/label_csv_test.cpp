@@ -102,6 +102,15 @@ TEST_F(LabelCsv, AColumnOfSplitsIsSaid) {
               ElementsAre(HasSubstr("l.csv: the column split is not used: all rows are read")));
 }
 
+TEST_F(LabelCsv, ColumnsThatAreNotUsedAreSaid) {
+  const ImageFolder found =
+      opened("path,predicted,label,loss\na/1.jpg,y,x,0.5\nb/2.jpg,y,y,1e-05\n");
+  EXPECT_EQ(found.classes, (std::vector<std::string>{"x", "y"}));
+  EXPECT_THAT(found.notes,
+              ElementsAre(HasSubstr("l.csv: the labels are those of column 3 ('label'); not used: "
+                                    "'predicted', 'loss'")));
+}
+
 TEST_F(LabelCsv, FilesThatAreNotListedAreCounted) {
   EXPECT_EQ(opened("path,label\na/1.jpg,x\nb/2.jpg,y\n").use(), "");
   for (const char* name : {"b/3.jpg", "c/4.jpg", ".hidden"}) folder_.write(name);

@@ -76,6 +76,20 @@ TEST(RecognisedNetwork, FollowsTheNameOfItsFile) {
   EXPECT_THAT(info("resnet18.pth").notes,
               ElementsAre(HasSubstr("by its file name as resnet18"),
                           HasSubstr("its tensors are those of timm/resnet18 too")));
+  // The name of torchvision's network, the tensors of timm's, which has another epsilon.
+  const auto misnamed = [](const GivenFacts& given) {
+    return WeightsInfo::from_file(
+        named_file("mobilenet_v3_small", Naming::timm, "mobilenet_v3_small-047dcff4.pth"), given);
+  };
+  EXPECT_EQ(misnamed({}).arch, "mobilenetv3_small_100");
+  EXPECT_THAT(
+      misnamed({}).notes,
+      ElementsAre(HasSubstr("by its tensors as mobilenetv3_small_100"),
+                  "mobilenet_v3_small-047dcff4.pth: its file name says mobilenet_v3_small, whose "
+                  "tensors have other names, and is not followed: --model NAME (of a "
+                  "configuration: model=NAME) says which network it is",
+                  HasSubstr("its tensors are those of tf_mobilenetv3_small_100 too")));
+  EXPECT_EQ(misnamed({.model = "mobilenet_v3_small"}).arch, "mobilenet_v3_small");
   EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { info("resnet34-b627a593.pth"); }),
               HasSubstr("its file name says resnet34, but its tensors are those of another"));
 }
