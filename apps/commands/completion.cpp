@@ -1,6 +1,7 @@
 // whisker completion bash|zsh|fish: one table of valid words by position, made from the CLI11 tree
 // and the configuration's fields. A shell's script is the table as a `case`, with that shell's
 // registration.
+#include "apps/study/builtin_networks.h"
 #include "apps/study/gradcheck_report.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/help.h"
@@ -40,8 +41,9 @@ std::vector<std::string> words_after(const CLI::Option& option) {
 }
 
 constexpr std::string_view preset_contexts[] = {"whisker summary^", "whisker bench^",
-                                                "whisker study trace^", "whisker study graph^",
                                                 "whisker models^"};
+constexpr std::string_view study_contexts[] = {"whisker study trace^", "whisker study graph^",
+                                               "whisker study step^", "whisker study record^"};
 
 void collect(const CLI::App& app, const std::string& path, const std::vector<std::string>& shared,
              std::vector<Row>& rows, Row& keys) {
@@ -85,6 +87,9 @@ std::vector<Row> completion_table(const CLI::App& app) {
   }
   rows.push_back(keys);
   rows.push_back({{std::begin(preset_contexts), std::end(preset_contexts)}, preset_names()});
+  std::vector<std::string> networks = builtin_network_names();
+  for (std::string& preset : preset_names()) networks.push_back(std::move(preset));
+  rows.push_back({{std::begin(study_contexts), std::end(study_contexts)}, networks});
   rows.push_back({{"whisker study gradcheck^"}, gradcheck_operators()});
   return rows;
 }

@@ -1,18 +1,23 @@
-// whisker study trace|graph|gradcheck: shows automatic differentiation on a network.
+// whisker study trace|graph|step|record|gradcheck: shows automatic differentiation on a network.
 #include "apps/commands/preset_config.h"
+#include "apps/commands/study_target.h"
+#include "apps/study/builtin_networks.h"
 #include "apps/study/gradcheck_report.h"
-#include "apps/study/study_network.h"
-#include "apps/terminal/command.h"
+#include "apps/study/step_session.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"
 #include "core/io/json.h"
-#include "core/io/outputs.h"
+#include "core/io/safetensors_stream.h"
+#include "core/io/text_table.h"
+#include "core/trace/recording_file.h"
 #include "core/trace/tape_graph.h"
+#include "core/trace/tape_listing.h"
 #include "train/experiment.h"
 #include "train/resolve_config.h"
 
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <utility>
 
@@ -20,13 +25,14 @@ namespace whisker {
 namespace {
 
 struct StudyArguments {
-  std::string target;  // CONFIG, or what gradcheck is to check
-  std::vector<std::string> overrides;
+  StudyTarget target;
   std::string output;
   bool force = false;
-  StudyOptions network;
   GradcheckRequest gradcheck;
   bool json = false;
+  bool wide = false;
+  std::string script;
+  bool has_script = false;
 };
 
 // CLI11's own prints the whole range of a double when a number is not above zero.
@@ -39,57 +45,17 @@ const CLI::Validator above_zero(
     },
     "POSITIVE");
 
-ShownConfig read_study_config(const StudyArguments& arguments, const Invocation& invocation) {
-  return read_shown_config(arguments.target, arguments.overrides,
-                           {.given = arguments.network.classes, .options = "--classes N"},
-                           invocation);
-}
-
-StudyNetwork make_network(ShownConfig shown, const StudyArguments& arguments,
-                          const Invocation& invocation) {
-  Config config = resolve_config(std::move(shown.config));
-  StudyOptions options = arguments.network;
-  if (options.classes == 0) options.classes = shown.classes;
-  const Device device = chosen_device(config.device, invocation);
-  options.tensor = {.dtype = compute_dtype(config.precision, device), .device = device};
-  configure_backend(config, options.tensor.device);
-  return StudyNetwork(std::move(config), options);
-}
-
 constexpr OutputFormat svg_format{.name = "an SVG of study graph", .is_own = is_tape_svg};
 constexpr OutputFormat dot_format{.name = "a DOT file of study graph", .is_own = is_tape_dot};
 
-constexpr std::string_view kind_names[] = {"op", "leaf", "constant"};
-
-std::string trace_json(const StudyNetwork& network, const TapeListing& listing) {
-  JsonWriter json;
-  json.begin_object().field("schema_version", 1).field("network", network.describe());
-  json.list("entries", listing.entries(), [&](const TapeEntry& entry) {
-    json.begin_object().field("kind", kind_names[static_cast<size_t>(entry.kind)]);
-    json.field("name", entry.name).field("layer", entry.layer).list("inputs", entry.inputs);
-    json.list("shape", entry.shape).field("dtype", fmt::format("{}", entry.dtype));
-    json.field("recorded", entry.recorded).list("saved", entry.saved, [&](const TapeSaved& saved) {
-      json.begin_object().field("what", saved.what).list("shape", saved.shape);
-      json.field("dtype", fmt::format("{}", saved.dtype)).field("bytes", saved.bytes).end_object();
-    });
-    json.field("number", entry.number).field("forward_ms", entry.forward_ms);
-    json.field("backward_step", entry.backward_step).field("backward_ms", entry.backward_ms);
-    json.end_object();
-  });
-  return json.end_object().str() + "\n";
-}
+// What no table of outputs recognises: an older recording is replaced by --force alone.
+constexpr OutputFormat recording_format{.name = "a recording of study record"};
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
-  const StudyNetwork network =
-      make_network(read_study_config(arguments, invocation), arguments, invocation);
-  {
-    TapeListing warm_up;  // the first pass pays for memory and threads
-    network.run(warm_up);
-  }
-  TapeListing listing;
-  network.run(listing);
-  print_result(arguments.json ? trace_json(network, listing)
-                              : network.describe() + "\n\n" + listing.str(table_width()));
+  const Recording recording = record_target(arguments.target, false, invocation);
+  print_result(arguments.json ? fmt::format("{}\n", recording_json(recording))
+                              : fmt::format("{}\n\n{}", recording.title,
+                                            tape_listing(recording, table_width())));
   return 0;
 }
 
@@ -104,21 +70,11 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
   const OutputFormat format = svg ? svg_format : dot_format;
   Outputs outputs = make_outputs("study graph", arguments.force, invocation);
   std::unique_ptr<OutputFile> file;
-  ShownConfig shown = read_study_config(arguments, invocation);
-  const Config& config = shown.config;
-  if (!path.empty()) {
-    outputs.add_input(arguments.target);
-    outputs.add_input(config.init.from);
-    outputs.add_input(config.data.csv);
-    for (const std::string& data : {config.data.train, config.data.val}) outputs.add_data(data);
-    file = outputs.open("-o", path, format);
-  }
-  if (arguments.network.batch == 0) arguments.network.batch = 2;
-  const StudyNetwork network = make_network(std::move(shown), arguments, invocation);
-  TapeListing listing({.gradient_norms = true});
-  network.run(listing);
-  const std::string text =
-      svg ? tape_svg(listing, network.describe()) : tape_dot(listing, network.describe());
+  if (!path.empty()) file = outputs.open("-o", path, format);
+  if (arguments.target.network.batch == 0) arguments.target.network.batch = 2;
+  const Recording recording =
+      record_target(arguments.target, true, invocation, path.empty() ? nullptr : &outputs);
+  const std::string text = svg ? tape_svg(recording) : tape_dot(recording);
   if (file) {
     file->write(text);
     outputs.commit(*file, "-o", format);
@@ -128,20 +84,110 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
   return 0;
 }
 
-CLI::App* add_config_arguments(CLI::App* command, StudyArguments& arguments) {
-  command->add_option("CONFIG", arguments.target, "YAML file, or a preset's name")->required();
-  command->add_option("OVERRIDES", arguments.overrides, "section.key=value");
-  return command;
+int run_record(const StudyArguments& arguments, const Invocation& invocation) {
+  const std::filesystem::path path = arguments.output;
+  if (file_ending(path) != ".safetensors") {
+    fail(ErrorKind::usage, "study record: -o: expected a name ending in .safetensors, got '{}'",
+         arguments.output);
+  }
+  Outputs outputs = make_outputs("study record", arguments.force, invocation);
+  const std::unique_ptr<OutputFile> output = outputs.open("-o", path, recording_format);
+  const Recording recording = record_target(arguments.target, true, invocation, &outputs);
+  RecordingFile file = RecordingFile::of(recording);
+  write_safetensors([&](std::span<const std::byte> bytes) { output->write(bytes); }, path.string(),
+                    file.metadata, std::move(file.entries));
+  outputs.commit(*output, "-o", recording_format);
+  return 0;
+}
+
+std::string frames_json(const Recording& recording, const StepFrames& frames,
+                        const std::vector<size_t>& shown) {
+  JsonWriter json(NonFinite::null);
+  json.begin_object().field("schema_version", 1).field("network", recording.title);
+  json.list("frames", shown, [&](size_t frame) { frames.write_json(json, frame); });
+  return json.end_object().str() + "\n";
+}
+
+// Keys by lines: an empty one is n.
+void step_by_keys(StepSession& session) {
+  print_result(session.text());
+  std::string line;
+  while (true) {
+    print_result(fmt::format("({}) ", StepSession::keys));
+    if (!std::getline(std::cin, line)) break;
+    if (line == "q") return;
+    try {
+      const std::string said = session.follow(line.empty() ? "n" : line);
+      print_result(said.empty() ? session.text() : said);
+    } catch (const Error& error) {
+      print_result(fmt::format("{}\n", error.what()));
+    }
+  }
+  print_result("\n");
+}
+
+int run_step(StudyArguments arguments, const Invocation& invocation) {
+  const std::vector<std::string> words = script_words(arguments.script);
+  if (arguments.target.network.batch == 0) arguments.target.network.batch = 2;
+  const Recording recording = record_target(arguments.target, true, invocation);
+  const StepFrames frames(recording);
+  if (frames.count() == 0) {
+    fail(ErrorKind::checkpoint, "study step: {}: the recording has no operators.",
+         arguments.target.name);
+  }
+  const FrameOptions options{.width = arguments.wide ? 0 : size_t{100}};
+  std::vector<size_t> shown;
+  if (!arguments.json) {
+    const size_t width = options.width == 0 ? recording.title.size() + 1 : options.width;
+    const std::vector<std::string> title = wrap_text(recording.title, width, CutWords::longest);
+    print_result(fmt::format("{}\n\n", fmt::join(title, "\n")));
+  }
+  if (!arguments.has_script) {
+    StepSession session(frames, options);
+    if (!arguments.json && is_terminal(stdin) && is_terminal(stdout)) {
+      step_by_keys(session);
+      return 0;
+    }
+    for (size_t i = 0; i < frames.count(); ++i) {
+      shown.push_back(i);
+      if (!arguments.json) print_result(frames.text(i, options) + "\n");
+    }
+  } else {
+    StepSession session(frames, options);
+    shown.push_back(session.frame());
+    if (!arguments.json) print_result(session.text() + "\n");
+    for (const std::string& word : words) {
+      if (word == "q") break;
+      const std::string said = session.follow(word);
+      shown.push_back(session.frame());
+      if (!arguments.json) print_result((said.empty() ? session.text() : said) + "\n");
+    }
+  }
+  if (arguments.json) print_result(frames_json(recording, frames, shown));
+  return 0;
+}
+
+void add_target(CLI::App* command, StudyArguments& arguments) {
+  StudyTarget& target = arguments.target;
+  command->add_option("TARGET", target.name,
+                      fmt::format("YAML file, preset, file of study record, or one of {}",
+                                  fmt::join(builtin_network_names(), ", ")));
+  command->add_option("OVERRIDES", target.arguments, "section.key=value; with -e NAME=VALUE");
+  command->add_option("-e,--expression", target.expression,
+                      "A loss in the operators' own names; NAME=VALUE gives it its tensors");
 }
 
 void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
-  command->add_option("--batch-size,--batch", arguments.network.batch, batch)->check(above_zero);
-  command->add_option("--steps", arguments.network.steps, "Steps of sequences (as in data.train)")
+  command->add_option("--batch-size,--batch", arguments.target.network.batch, batch)
       ->check(above_zero);
-  command->add_flag("--cells", arguments.network.cells,
+  command
+      ->add_option("--steps", arguments.target.network.steps,
+                   "Steps of sequences (as in data.train)")
+      ->check(above_zero);
+  command->add_flag("--cells", arguments.target.network.cells,
                     "Recurrent layers step by step, in plain operators");
   command
-      ->add_option("--classes", arguments.network.classes,
+      ->add_option("--classes", arguments.target.network.classes,
                    "Number of classes (those of data.train, or 2)")
       ->check(above_zero);
 }
@@ -155,14 +201,14 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
 
   CLI::App* trace = study->add_subcommand(
       "trace", "List every operator of a training step, forward and backward");
-  add_config_arguments(trace, *arguments);
+  add_target(trace, *arguments);
   add_network_options(trace, *arguments, "Examples in the batch (train.batch_size)");
   trace->add_flag("--json", arguments->json, "One JSON object");
   set_action(trace, invocation,
              [&invocation, arguments] { return run_trace(*arguments, invocation); });
 
   CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
-  add_config_arguments(graph, *arguments);
+  add_target(graph, *arguments);
   add_network_options(graph, *arguments, "Examples in the batch (2)");
   graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)")
       ->check(check_output_name);
@@ -170,12 +216,38 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   set_action(graph, invocation,
              [&invocation, arguments] { return run_graph(*arguments, invocation); });
 
+  CLI::App* step = study->add_subcommand(
+      "step", "Show a training step operator by operator, forwards and backwards");
+  add_target(step, *arguments);
+  add_network_options(step, *arguments, "Examples in the batch (2)");
+  const CLI::Option* const script =
+      step->add_option("--script", arguments->script,
+                       fmt::format("Keys instead of every frame: {}", StepSession::keys));
+  step->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
+  step->add_flag("--json", arguments->json, "One JSON object");
+  set_action(step, invocation, [&invocation, arguments, script] {
+    arguments->has_script = script->count() > 0;
+    return run_step(*arguments, invocation);
+  });
+
+  CLI::App* record = study->add_subcommand(
+      "record", "Write a training step with its values to a file that the other views take");
+  add_target(record, *arguments);
+  add_network_options(record, *arguments, "Examples in the batch (train.batch_size)");
+  record->add_option("-o,--output", arguments->output, "FILE.safetensors")
+      ->required()
+      ->check(check_output_name);
+  add_force(record, arguments->force);
+  set_action(record, invocation,
+             [&invocation, arguments] { return run_record(*arguments, invocation); });
+
   CLI::App* gradcheck = study->add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
-  gradcheck->add_option("WHAT", arguments->target,
+  gradcheck->add_option("WHAT", arguments->target.name,
                         "An operator, a YAML file, or all operators: all. Without it they are "
                         "listed");
-  gradcheck->add_option("OVERRIDES", arguments->overrides, "section.key=value, for a YAML file");
+  gradcheck->add_option("OVERRIDES", arguments->target.arguments,
+                        "section.key=value, for a YAML file");
   add_network_options(gradcheck, *arguments, "Examples in the batch (2)");
   gradcheck
       ->add_option("--elements", arguments->gradcheck.elements,
@@ -185,14 +257,14 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
       ->capture_default_str()
       ->check(above_zero);
   set_action(gradcheck, invocation, [arguments] {
-    if (arguments->target.empty()) {
+    if (arguments->target.name.empty()) {
       print_result(gradcheck_choices(table_width()));
       return 0;
     }
     GradcheckRequest request = arguments->gradcheck;
-    request.what = arguments->target;
-    request.overrides = arguments->overrides;
-    request.network = arguments->network;
+    request.what = arguments->target.name;
+    request.overrides = arguments->target.arguments;
+    request.network = arguments->target.network;
     const GradcheckReport report = run_gradcheck(request);
     print_result(report.text);
     return report.passed ? 0 : 1;

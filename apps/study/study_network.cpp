@@ -123,15 +123,15 @@ Tensor StudyNetwork::loss() const {
   return binary_cross_entropy_with_logits(outputs, target);
 }
 
-void StudyNetwork::run(TapeListing& listing) const {
+void StudyNetwork::run(StepRecorder& recorder) const {
   for (const auto& parameter : arena_->parameters()) {
-    if (!parameter->is_buffer()) listing.name(parameter->value(), parameter->name());
+    if (!parameter->is_buffer()) recorder.name(parameter->value(), parameter->name());
   }
   const bool images = config_.data.kind == DataKind::images;
-  listing.name(inputs_, images ? "images" : is_floating(inputs_.dtype()) ? "sequences" : "tokens");
-  if (lengths_) listing.name(lengths_, "lengths");
-  if (labels_) listing.name(labels_, "labels");
-  if (targets_) listing.name(targets_, "targets");
+  recorder.name(inputs_, images ? "images" : is_floating(inputs_.dtype()) ? "sequences" : "tokens");
+  if (lengths_) recorder.name(lengths_, "lengths");
+  if (labels_) recorder.name(labels_, "labels");
+  if (targets_) recorder.name(targets_, "targets");
   arena_->zero_grad();
   backward(loss());
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/parameters/parameters.h"
-#include "core/trace/tape_listing.h"
+#include "core/trace/step_recorder.h"
 #include "layers/builder/model_builder.h"
 #include "train/config/config.h"
 
@@ -29,8 +29,8 @@ class StudyNetwork {
 
   /// Mean loss of one training pass over the random batch: the same value every time.
   Tensor loss() const;
-  /// Records one forward and backward pass in `listing`, with names.
-  void run(TapeListing& listing) const;
+  /// Runs one forward and backward pass under `recorder`, with names.
+  void run(StepRecorder& recorder) const;
 
   const Model& model() const { return model_; }
   const ParameterArena& arena() const { return *arena_; }

@@ -1,6 +1,7 @@
 // Activations. The first derivative is one kernel; it is itself a recorded operator whose
 // derivative uses f'', so second derivatives work. See Note [Second derivatives of activations].
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/elementwise.h"
 #include "core/ops/checks.h"
@@ -79,6 +80,7 @@ Tensor activation(const Tensor& x, ActivationSpec f) {
   const Tensor y = empty_like(x);
   if (y.count() > 0) backend_of(x.device()).elementwise().activation(f, x, y);
   const bool from_output = grad_from_output(f.kind);
+  if (f.kind == Activation::leaky_relu) describe_op("slope {}", f.slope);
   record(name, {&x}, y, [f, kept = from_output ? save_output(y) : save(x)](Gradients& g) {
     const Tensor values = kept(g);
     if (g.recording()) {

@@ -1,6 +1,7 @@
 // Elementwise arithmetic. Every backward is written with recorded operators, so that gradients of
 // gradients work to any order.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/elementwise.h"
 #include "core/ops/checks.h"
@@ -95,6 +96,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 
 Tensor affine(const Tensor& x, double scale, double shift) {
   const Tensor y = unary("affine", {.op = UnaryOp::affine, .a = scale, .b = shift}, x);
+  describe_op("scale {}, shift {}", scale, shift);
   record("affine", {&x}, y,
          [scale](Gradients& g) { g.accumulate_grad(0, affine(g.dy(), scale, 0)); });
   return y;
@@ -140,6 +142,7 @@ Tensor abs(const Tensor& x) {
 
 Tensor pow(const Tensor& x, double exponent) {
   const Tensor y = unary("pow", {.op = UnaryOp::pow, .a = exponent}, x);
+  describe_op("exponent {}", exponent);
   record("pow", {&x}, y, [exponent, x = save(x)](Gradients& g) {
     // x^0 is constant, also at 0, where 0 * x^-1 would be NaN.
     const Tensor slope = exponent == 0 ? zeros(x(g).shape(), x(g).options())
@@ -155,6 +158,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
          x.shape());
   }
   const Tensor y = unary("clamp", {.op = UnaryOp::clamp, .a = low, .b = high}, x);
+  describe_op("low {}, high {}", low, high);
   record("clamp", {&x}, y, [low, high, x = save(x)](Gradients& g) {
     g.accumulate_grad(
         0, mul(g.dy(), unary("clamp", {.op = UnaryOp::inside, .a = low, .b = high}, x(g))));

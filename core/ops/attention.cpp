@@ -4,6 +4,7 @@
 #include "core/backend/attention.h"
 
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/ops/checks.h"
 #include "core/ops/product.h"
@@ -82,6 +83,7 @@ Tensor attention(const Tensor& qkv, const Tensor& bias, const AttentionOptions& 
   const Tensor log_sum_exp =
       empty({geometry.batch, geometry.heads, geometry.tokens}, {.device = qkv.device()});
   kernels->attention(geometry, {.qkv = qkv, .bias = bias}, {.y = y, .log_sum_exp = log_sum_exp});
+  describe_op("heads {}", options.heads);
   record("attention", {&qkv}, y,
          [kernels, geometry, qkv = save(qkv), bias = save(bias), y = save_output(y),
           log_sum_exp = save(log_sum_exp)](Gradients& g) {

@@ -3,6 +3,7 @@
 #include "core/ops/conv2d.h"
 
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/convolution.h"
 #include "core/backend/fused_ops.h"
@@ -116,6 +117,7 @@ Tensor empty_result(const Conv2dGeometry& geometry, const Tensor& x) {
 void record_conv2d(const Conv2dGeometry& geometry, const Tensor& x, const Tensor& w,
                    const Tensor& b, const Tensor& y) {
   const bool fused = geometry.activation.kind != Activation::none;
+  if (op_attributes) *op_attributes = attributes_of(geometry);
   record("conv2d", {&x, &w, &b}, y,
          [geometry, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
           y = fused ? save_output(y) : Saved()](Gradients& g) {

@@ -1,6 +1,7 @@
 // Dropout of elements and of examples: the mask is a function of (key, element index), so backward
 // draws it again.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/elementwise.h"
 #include "core/ops/checks.h"
@@ -15,6 +16,7 @@ Tensor dropout(const Tensor& x, double rate, const RandomKey& key) {
   check_computes("dropout", "x", x);
   const Tensor y = empty_like(x);
   if (y.count() > 0) backend_of(x.device()).elementwise().dropout(rate, key, x, y);
+  describe_op("rate {}", rate);
   record("dropout", {&x}, y,
          [rate, key](Gradients& g) { g.accumulate_grad(0, dropout(g.dy(), rate, key)); });
   return y;

@@ -1,5 +1,6 @@
 // Operators that read by index: gather, embedding, one_hot. Indices are i64 and get no gradient.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/shape_index.h"
 #include "core/ops/checks.h"
@@ -19,6 +20,7 @@ Tensor gather(const Tensor& x, int axis, const Tensor& index) {
       .outer = a.outer, .extent = a.extent, .inner = a.inner, .picks = index.extent(along)};
   const Tensor y = empty(index.shape(), x.options());
   if (y.count() > 0) backend_of(x.device()).shape_index().gather(geometry, x, index, y);
+  describe_op("axis {}", along);
   record("gather", {&x}, y, [geometry, shape = x.shape(), index = save(index)](Gradients& g) {
     g.no_double_backward();
     if (index(g).count() == 0) {

@@ -1,5 +1,6 @@
 // The dense layer: product, bias and activation in one operator.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/gemm.h"
 #include "core/ops/checks.h"
@@ -31,6 +32,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec 
                                 .dtype = x.dtype()};
   const Tensor y = empty(x.shape().with(-1, geometry.out), x.options());  // (..., out)
   backend_of(x.device()).gemm().linear(geometry, {.x = x, .w = w, .b = b}, y);
+  if (f.kind != Activation::none) describe_op("{}", name_of(f.kind));
   record("linear", {&x, &w, &b}, y,
          [geometry, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
           y = f.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {

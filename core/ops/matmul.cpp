@@ -1,6 +1,7 @@
 // Batched matrix products. Transposition is a flag of the product, so backward is two more
 // products.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/gemm.h"
 #include "core/ops/checks.h"
@@ -68,6 +69,9 @@ Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpos
                  .a_batch_stride = a_batch.count() == 1 ? 0 : m * k,
                  .b_batch_stride = b_batch.count() == 1 ? 0 : k * n},
                 a, b, y);
+  }
+  if (transpose_a || transpose_b) {
+    describe_op("transpose{}{}", transpose_a ? " 0" : "", transpose_b ? " 1" : "");
   }
   record("matmul", {&a, &b}, y,
          [transpose_a, transpose_b, a_shape = a.shape(), b_shape = b.shape(),

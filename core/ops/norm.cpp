@@ -2,6 +2,7 @@
 #include "core/ops/norm.h"
 
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/fused_ops.h"
 #include "core/backend/normalization.h"
@@ -229,6 +230,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
       norm.inv_std = pow(affine(state.running_var, 1, options.epsilon), -0.5);
     }
   }
+  describe_op("epsilon {}{}{}", options.epsilon, options.training ? ", training" : "",
+              f.kind == Activation::none ? "" : fmt::format(", {}", name_of(f.kind)));
   record(
       "batch_norm", {&x, &gamma, &beta, &residual}, y,
       [geometry, x = save_if(of_x || needs_grad(x) || needs_grad(gamma), x),
@@ -269,6 +272,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
       .normalization()
       .layer_norm(geometry, {.x = x, .gamma = gamma, .beta = beta},
                   {.y = y, .mean = mean, .inv_std = inv_std});
+  describe_op("epsilon {}", epsilon);
   record("layer_norm", {&x, &gamma, &beta}, y,
          [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
           gamma = save_if(needs_grad(x), gamma), mean = save(mean),
@@ -312,6 +316,7 @@ Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
       .normalization()
       .group_norm(geometry, {.x = x, .gamma = gamma, .beta = beta},
                   {.y = y, .mean = mean, .inv_std = inv_std});
+  describe_op("groups {}, epsilon {}", options.groups, options.epsilon);
   record("group_norm", {&x, &gamma, &beta}, y,
          [geometry, x = save_if(needs_grad(x) || needs_grad(gamma), x),
           gamma = save_if(needs_grad(x), gamma), mean = save(mean),

@@ -1,5 +1,6 @@
 // Pooling over windows of NHWC images, and its adaptive and global forms.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/pooling.h"
 #include "core/ops/checks.h"
@@ -25,6 +26,7 @@ Tensor pool2d(PoolKind kind, const Tensor& x, const Pool2dOptions& options) {
     }
   }
   kernels.pool2d(geometry, x, y, workspace);
+  if (op_attributes) *op_attributes = attributes_of(geometry);
   record(name, {&x}, y, [geometry, workspace = save(workspace)](Gradients& g) {
     g.no_double_backward();
     backend_of(g.dy().device())

@@ -1,6 +1,7 @@
 // Reductions over axes; sum_to and sum_products_to, the reverse of broadcasting. Backward is
 // written with recorded operators throughout.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/reduction.h"
 #include "core/ops/checks.h"
@@ -19,6 +20,14 @@ AxisMask mask_of(const char* op, const Shape& shape, const Axes& axes) {
     reduced = true;
   }
   return mask;
+}
+
+void describe_axes(const Shape& shape, const AxisMask& mask) {
+  std::string axes;
+  for (int i = 0; op_attributes && i < shape.rank(); ++i) {
+    if (mask[static_cast<size_t>(i)]) axes += fmt::format(" {}", i);
+  }
+  describe_op("axes{}", axes);
 }
 
 // The axes over which the reverse of broadcasting from `shape` sums x.
@@ -66,6 +75,7 @@ Tensor reduce(const char* name, ReduceOp op, const Tensor& x, const AxisMask& ma
 
 Tensor masked_sum(const Tensor& x, const AxisMask& mask, const Shape& shape) {
   const Tensor y = reduce("sum", ReduceOp::sum, x, mask, shape);
+  describe_axes(x.shape(), mask);
   record("sum", {&x}, y, [kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
     g.accumulate_broadcast_grad(0, reshape(g.dy(), kept));
   });
@@ -76,6 +86,7 @@ Tensor extremum(const char* name, ReduceOp op, const Tensor& x, const Axes& axes
                 ReduceOptions options) {
   const AxisMask mask = mask_of(name, x.shape(), axes);
   const Tensor y = reduce(name, op, x, mask, reduced_shape(x.shape(), mask, options.keep_axes));
+  describe_axes(x.shape(), mask);
   record(name, {&x}, y,
          [kept = reduced_shape(x.shape(), mask, true), mask, x = save(x),
           y = save_output(y)](Gradients& g) {
@@ -101,6 +112,7 @@ Tensor mean(const Tensor& x, const Axes& axes, ReduceOptions options) {
   const AxisMask mask = mask_of("mean", x.shape(), axes);
   const Shape shape = reduced_shape(x.shape(), mask, options.keep_axes);
   const Tensor y = reduce("mean", ReduceOp::mean, x, mask, shape);
+  describe_axes(x.shape(), mask);
   record("mean", {&x}, y,
          [x_shape = x.shape(), kept = reduced_shape(x.shape(), mask, true)](Gradients& g) {
            if (x_shape.count() == 0) {

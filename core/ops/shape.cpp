@@ -1,6 +1,7 @@
 // Operators that move elements without computing: reshape and slices of axis 0 are views, the rest
 // are strided copies.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/shape_index.h"
 #include "core/ops/checks.h"
@@ -103,6 +104,7 @@ Tensor transpose(const Tensor& x, const std::vector<int>& order) {
     }
     backend_of(x.device()).shape_index().strided_copy(g, false, x, y);
   }
+  describe_op("order {}", fmt::join(order, " "));
   record("transpose", {&x}, y, [inverse = std::move(inverse)](Gradients& g) {
     g.accumulate_grad(0, transpose(g.dy(), inverse));
   });
@@ -158,6 +160,7 @@ Tensor concat(std::span<const Tensor> tensors, int axis) {
     begin += x.extent(along);
   }
   const Tensor* const outputs[] = {&y};
+  describe_op("axis {}", along);
   record("concat", inputs, outputs, [along, sizes = std::move(sizes)](Gradients& g) {
     int64_t from = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -182,6 +185,7 @@ Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t end) {
   }
   if (begin == 0 && end == extent) return x;
   const Tensor y = cut(x, along, begin, end);
+  describe_op("axis {}, begin {}, end {}", along, begin, end);
   record("slice", {&x}, y, [along, begin, after = extent - end](Gradients& g) {
     g.accumulate_grad(0, pad_axis(g.dy(), along, begin, after));
   });
@@ -212,6 +216,7 @@ std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int a
   const Tensor* const inputs[] = {&x};
   std::vector<const Tensor*> outputs;
   for (const Tensor& part : parts) outputs.push_back(&part);
+  describe_op("axis {}", along);
   record("split", inputs, outputs, [along, count = parts.size()](Gradients& g) {
     std::vector<Tensor> gradients;
     for (size_t i = 0; i < count; ++i) gradients.push_back(g.dy(i));
@@ -251,6 +256,7 @@ Tensor pad(const Tensor& x, std::span<const std::pair<int64_t, int64_t>> amounts
     }
     backend_of(x.device()).shape_index().strided_copy(g, false, x, y);
   }
+  describe_op("before {}", fmt::join(before.begin(), before.begin() + x.rank(), " "));
   record("pad", {&x}, y, [before, x_shape = x.shape()](Gradients& g) {
     Tensor dx = g.dy();
     for (int i = 0; i < x_shape.rank(); ++i) {

@@ -1,5 +1,6 @@
 // softmax and log_softmax along one axis.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/losses.h"
 #include "core/ops/checks.h"
@@ -15,6 +16,7 @@ Tensor softmax(const char* name, bool log, const Tensor& x, int axis) {
       .outer = a.outer, .classes = a.extent, .inner = a.inner, .log = log};
   const Tensor y = empty_like(x);
   if (y.count() > 0) backend_of(x.device()).losses().softmax(geometry, x, y);
+  describe_op("axis {}", along);
   record(name, {&x}, y, [geometry, y = save_output(y)](Gradients& g) {
     g.no_double_backward();
     const Tensor dx = g.grad_buffer(0);

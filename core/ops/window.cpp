@@ -40,4 +40,20 @@ WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a
   return places;
 }
 
+std::string attributes_of(const Conv2dGeometry& g) {
+  std::string text =
+      fmt::format("kernel {} {}, stride {} {}, padding {} {}, dilation {} {}, groups {}",
+                  g.kernel_h, g.kernel_w, g.stride_h, g.stride_w, g.pad_top, g.pad_left,
+                  g.dilation_h, g.dilation_w, g.groups);
+  if (g.activation.kind != Activation::none) {
+    text += fmt::format(", {}", name_of(g.activation.kind));
+  }
+  return text;
+}
+
+std::string attributes_of(const Pool2dGeometry& g) {
+  return fmt::format("kernel {} {}, stride {} {}, padding {} {}", g.kernel_h, g.kernel_w,
+                     g.stride_h, g.stride_w, g.pad_top, g.pad_left);
+}
+
 }  // namespace whisker

@@ -25,9 +25,9 @@ std::string label_of(const TapeEntry& entry) {
   std::string text =
       entry.kind == TapeKind::op ? fmt::format("{} {}", entry.number, entry.name) : entry.name;
   if (!entry.layer.empty()) text += "  " + entry.layer;
-  text += fmt::format("\n{} {}", entry.shape, entry.dtype);
-  if (!std::isnan(entry.gradient_norm)) {
-    text += fmt::format("\n|gradient| {:.3g}", entry.gradient_norm);
+  text += fmt::format("\n{} {}", entry.shape(), entry.dtype());
+  if (!std::isnan(entry.gradient_norm())) {
+    text += fmt::format("\n|gradient| {:.3g}", entry.gradient_norm());
   }
   return text;
 }
@@ -53,17 +53,19 @@ bool is_tape_dot(std::string_view content) {
   return content.starts_with(dot_mark) && checksum_matches(content, dot_mark);
 }
 
-std::string tape_dot(const TapeListing& listing, const std::string& title) {
+std::string tape_dot(const Recording& recording) {
   std::string text = checksum_mark(dot_mark) + "\ndigraph tape {\n";
-  text += fmt::format("  label={}; labelloc=t;\n", dot_string(title));
+  text += fmt::format("  label={}; labelloc=t;\n", dot_string(recording.title));
   text += "  node [shape=box, fontname=\"monospace\", fontsize=11];\n";
-  const std::vector<TapeEntry> entries = listing.entries();
+  const std::vector<TapeEntry>& entries = recording.entries;
   for (size_t i = 0; i < entries.size(); ++i) {
     text += fmt::format("  n{} [label={}, {}];\n", i, dot_string(label_of(entries[i])),
                         style_of(entries[i]));
   }
   for (size_t i = 0; i < entries.size(); ++i) {
-    for (const size_t input : entries[i].inputs) text += fmt::format("  n{} -> n{};\n", input, i);
+    for (const TapeInput& input : entries[i].inputs) {
+      text += fmt::format("  n{} -> n{};\n", input.entry, i);
+    }
   }
   text += "}\n";
   set_checksum(text, dot_mark);

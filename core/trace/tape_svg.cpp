@@ -50,7 +50,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string norm_text(const TapeEntry& entry) {
-  return fmt::format("\u2016\u2207\u2016 {:.3g}", entry.gradient_norm);
+  return fmt::format("\u2016\u2207\u2016 {:.3g}", entry.gradient_norm());
 }
 
 // What an operator does decides its colour.
@@ -85,8 +85,8 @@ Box box_of(const TapeEntry& entry) {
   } else {
     box.lines.push_back({entry.name, "name", 10.5});
   }
-  box.lines.push_back({entry.shape.str(), "shape", 10.5});
-  if (!std::isnan(entry.gradient_norm)) box.lines.push_back({norm_text(entry), "grad", 10.5});
+  box.lines.push_back({entry.shape().str(), "shape", 10.5});
+  if (!std::isnan(entry.gradient_norm())) box.lines.push_back({norm_text(entry), "grad", 10.5});
   for (const Line& line : box.lines) box.width = std::max(box.width, width_of(line));
   box.width += 2 * pad_x;
   box.height = static_cast<double>(box.lines.size()) * line_height + 2 * pad_y;
@@ -95,17 +95,18 @@ Box box_of(const TapeEntry& entry) {
 
 class Drawing {
  public:
-  explicit Drawing(const TapeListing& listing) : entries_(listing.entries()) {
+  explicit Drawing(const Recording& recording) : entries_(recording.entries) {
     std::vector<int> uses(entries_.size(), 0);
     for (const TapeEntry& entry : entries_) {
       boxes_.push_back(box_of(entry));
-      for (const size_t input : entry.inputs) ++uses[input];
+      for (const TapeInput& input : entry.inputs) ++uses[input.entry];
     }
     // A parameter that is used once is drawn beside its operator, all others as their own box.
     beside_.resize(entries_.size());
     std::vector<bool> placed(entries_.size(), false);
     for (size_t i = 0; i < entries_.size(); ++i) {
-      for (const size_t input : entries_[i].inputs) {
+      for (const TapeInput& operand : entries_[i].inputs) {
+        const size_t input = operand.entry;
         if (entries_[input].kind != TapeKind::leaf || uses[input] != 1) continue;
         beside_[i].push_back(input);
         placed[input] = true;
@@ -119,8 +120,9 @@ class Drawing {
       layout_.boxes.push_back(group_of(i));
     }
     for (size_t i = 0; i < entries_.size(); ++i) {
-      for (const size_t input : entries_[i].inputs) {
-        if (!placed[input]) layout_.edges.push_back({.from = place_[input], .to = place_[i]});
+      for (const TapeInput& operand : entries_[i].inputs) {
+        if (placed[operand.entry]) continue;
+        layout_.edges.push_back({.from = place_[operand.entry], .to = place_[i]});
       }
     }
     layout_.place();
@@ -157,7 +159,7 @@ class Drawing {
   std::string group_svg(size_t i) const;
   std::string edge_svg(const LayoutEdge& edge) const;
 
-  std::vector<TapeEntry> entries_;
+  const std::vector<TapeEntry>& entries_;
   std::vector<Box> boxes_;
   std::vector<std::vector<size_t>> beside_;  // the parameters drawn next to each operator
   std::vector<size_t> place_;                // entry -> box of the layout
@@ -288,8 +290,8 @@ bool is_tape_svg(std::string_view content) {
   return content.starts_with("<svg ") && checksum_matches(content, svg_mark);
 }
 
-std::string tape_svg(const TapeListing& listing, const std::string& title) {
-  return Drawing(listing).svg(title);
+std::string tape_svg(const Recording& recording) {
+  return Drawing(recording).svg(recording.title);
 }
 
 }  // namespace whisker

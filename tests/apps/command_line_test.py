@@ -177,7 +177,7 @@ class CommandLine(ProgramTest):
         training = summary["training"]
         self.assertEqual(training["total_bytes"], sum(training.values()) - training["total_bytes"])
         trace = json.loads(self.whisker("study", "trace", "c.yaml", *self.data, "--json").stdout)
-        self.assertEqual(trace["schema_version"], 1)
+        self.assertEqual(trace["schema_version"], 2)
         self.assertIn("on cpu", trace["network"])
         names = [entry["name"] for entry in trace["entries"]]
         for name in ("images", "conv2d.weight", "conv2d", "cross_entropy"):

@@ -37,6 +37,7 @@ TYPED = [
     ("summary squeezenet1<Tab>", ["summary", "squeezenet1_1"]),
     ("summary some<Tab>", ["summary", "somewhere.yaml"]),
     ("study trace vgg1<Tab>", ["study", "trace", "vgg16"]),
+    ("study step lstm_<Tab>", ["study", "step", "lstm_cell"]),
     ("study trace sm<Tab>", ["study", "trace", "small.yaml"]),  # files go before presets
     ("study gradcheck embedd<Tab>", ["study", "gradcheck", "embedding"]),
     ("classify schedule.ki<Tab>", ["classify", "schedule.ki"]),  # takes no keys

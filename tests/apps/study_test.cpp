@@ -4,6 +4,7 @@
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
 #include "core/trace/operator_table.h"
+#include "core/trace/tape_listing.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -112,9 +113,9 @@ TEST_F(StudyTest, FrozenParametersAreLeftOut) {
 TEST_F(StudyTest, TheListingNamesLayersParametersAndImages) {
   const StudyNetwork network(read_config(file(), {}), {.batch = 3, .classes = 5});
   EXPECT_EQ(network.describe(), "tiny, (3,12,12,3) f32 on cpu, 5 classes");
-  TapeListing listing;
-  network.run(listing);
-  const std::string text = listing.str();
+  StepRecorder recorder;
+  network.run(recorder);
+  const std::string text = tape_listing(recorder.recording());
   EXPECT_THAT(text,
               ::testing::ContainsRegex("1  conv2d +first .*images, first.weight, first.bias"));
   EXPECT_THAT(text, ::testing::ContainsRegex("2  batch_norm +norm "));
@@ -125,10 +126,11 @@ TEST_F(StudyTest, LayersComputeInTheGivenPrecision) {
   const StudyNetwork narrow(read_config(file(), {}),
                             {.batch = 3, .tensor = {.dtype = DType::bf16, .device = cpu_device}});
   EXPECT_EQ(narrow.describe(), "tiny, (3,12,12,3) bf16 on cpu, 2 classes");
-  TapeListing listing({.gradient_norms = true});
-  narrow.run(listing);
-  EXPECT_THAT(listing.str(), ::testing::ContainsRegex("1  conv2d +first .*\\) +bf16 +images"));
-  EXPECT_THAT(listing.str(), ::testing::ContainsRegex("cast .* f32 "));
+  StepRecorder recorder({.values = true});
+  narrow.run(recorder);
+  const std::string text = tape_listing(recorder.recording());
+  EXPECT_THAT(text, ::testing::ContainsRegex("1  conv2d +first .*\\) +bf16 +images"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("cast .* f32 "));
   const StudyNetwork wide(read_config(file(), {}), {.batch = 3});
   EXPECT_NEAR(narrow.loss().item(), wide.loss().item(), 0.02);
   EXPECT_NE(narrow.loss().item(), wide.loss().item());
@@ -142,9 +144,9 @@ TEST_F(StudyTest, TheSameLossEveryTime) {
 /// The heading and the listing of a tape over sequences.
 std::pair<std::string, std::string> tape_of(const Config& config, const StudyOptions& options) {
   const StudyNetwork network(config, options);
-  TapeListing listing;
-  network.run(listing);
-  const std::string text = listing.str();
+  StepRecorder recorder;
+  network.run(recorder);
+  const std::string text = tape_listing(recorder.recording());
   EXPECT_EQ(network.loss().item(), network.loss().item());
   return {network.describe(), text};
 }

@@ -1,7 +1,7 @@
 // Networks whose weights are fixed: batch norms become part of the layers before them and residuals
 // are added by convolutions, with the same results.
 #include "core/autograd/autograd.h"
-#include "core/trace/tape_listing.h"
+#include "core/trace/step_recorder.h"
 #include "layers/builder/model_builder.h"
 #include "layers/layers.h"
 #include "tests/layers/formula_weights.h"
@@ -83,10 +83,10 @@ TEST_P(FixedPreset, GivesTheLogitsOfTheNetworkAsTrained) {
 }
 
 std::multiset<std::string> operators_of(Sequential& net, const Tensor& x) {
-  TapeListing listing;
+  StepRecorder recorder;
   net(x);
   std::multiset<std::string> names;
-  for (const TapeEntry& entry : listing.entries()) {
+  for (const TapeEntry& entry : recorder.recording().entries) {
     if (entry.kind == TapeKind::op) names.insert(entry.name);
   }
   return names;

@@ -4,7 +4,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/backend/fused_ops.h"
-#include "core/trace/tape_listing.h"
+#include "core/trace/step_recorder.h"
 #include "layers/layers.h"
 #include "layers/memory_plan.h"
 #include "tests/layers/step_training.h"
@@ -184,10 +184,10 @@ template <class Pass>
 Names operators_of(const Row& row, Device device, const Names& frozen, const Pass& pass,
                    std::optional<DType> compute = {}) {
   StepTraining training(network_of(row, true), row.images, device, compute, frozen);
-  TapeListing listing;
+  StepRecorder recorder;
   pass(training);
   Names names;
-  for (const TapeEntry& entry : listing.entries()) {
+  for (const TapeEntry& entry : recorder.recording().entries) {
     if (entry.kind == TapeKind::op &&
         std::ranges::find(row.layers, entry.layer) != row.layers.end()) {
       names.push_back(entry.name + " of " + entry.layer);
@@ -330,11 +330,12 @@ TEST(Fusion, StaysWithinTheRange) {
   const auto net = epilogues();
   const ParameterArena arena(net->parameters(), reference_device, 5);
   const Tensor images = rand_normal({2, 8, 8, 3}, 0, 1, 1, 1).to(reference_device);
-  TapeListing listing;
+  StepRecorder recorder;
   const LayerValue convolved = net->forward_range(0, 1, {.y = images}, {.training = true});
   EXPECT_EQ(convolved.y.shape(), Shape({2, 8, 8, 8}));
   EXPECT_EQ(net->forward_range(1, 3, convolved, {.training = true}).y.shape(), Shape({2, 4, 4, 8}));
-  for (const TapeEntry& entry : listing.entries()) EXPECT_NE(entry.name, "conv2d_max_pool2d");
+  for (const TapeEntry& entry : recorder.recording().entries)
+    EXPECT_NE(entry.name, "conv2d_max_pool2d");
 }
 
 }  // namespace

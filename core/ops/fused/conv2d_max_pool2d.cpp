@@ -1,11 +1,13 @@
 // Convolution, activation and max-pooling as one operator. Unfused, the convolution's result lives
 // for one call, too, and the activation follows the pooling: see is_monotonic.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/convolution.h"
 #include "core/backend/elementwise.h"
 #include "core/backend/pooling.h"
 #include "core/ops/conv2d.h"
+#include "core/ops/window.h"
 
 namespace whisker {
 namespace {
@@ -75,6 +77,10 @@ Tensor conv2d_max_pool2d(const Conv2dGeometry& geometry, const Pool2dOptions& op
     unfused_forward(both, in, y, workspace);
   }
   const bool active = geometry.activation.kind != Activation::none;
+  if (op_attributes) {
+    *op_attributes =
+        fmt::format("{}, max_pool2d, {}", attributes_of(geometry), attributes_of(pool));
+  }
   record("conv2d_max_pool2d", {&x, &w, &b}, y,
          [both, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
           y = active ? save_output(y) : Saved(), workspace = save(workspace)](Gradients& g) {

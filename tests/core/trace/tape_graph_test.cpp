@@ -1,9 +1,10 @@
 // Images of the tape: the layout's promises on random graphs, and what the files contain.
 #include "core/trace/tape_graph.h"
 
-#include "core/ops/ops.h"
 #include "core/tensor/philox.h"
 #include "core/trace/graph_layout.h"
+#include "core/trace/step_recorder.h"
+#include "tests/core/trace/tape_support.h"
 
 #include <cmath>
 
@@ -83,20 +84,21 @@ TEST(GraphLayout, ACycleIsRefused) {
   EXPECT_THROW(layout.place(), Error);
 }
 
-TapeListing& recorded(TapeListing& listing) {
-  constexpr TensorOptions f64{.dtype = DType::f64, .device = reference_device};
-  const Tensor x = full({2, 2}, 3, f64);
-  const Tensor w = full({2, 2}, 2, f64);
+Recording recorded(const std::string& title, bool values = true) {
+  StepRecorder recorder({.values = values});
+  const Tensor x = full({2, 2}, 3, exact);
+  const Tensor w = full({2, 2}, 2, exact);
   w.set_requires_grad();
-  listing.name(w, "a\"<w>&\\b");
-  listing.name(x, "x");
+  recorder.name(w, "a\"<w>&\\b");
+  recorder.name(x, "x");
   backward(sum(matmul(x, w)));
-  return listing;
+  Recording recording = recorder.recording();
+  recording.title = title;
+  return recording;
 }
 
 TEST(TapeGraph, DotNamesOperatorsShapesAndEdges) {
-  TapeListing listing({.gradient_norms = true});
-  const std::string dot = tape_dot(recorded(listing), "a \"title\"");
+  const std::string dot = tape_dot(recorded("a \"title\""));
   EXPECT_THAT(dot, HasSubstr("label=\"a \\\"title\\\"\""));
   EXPECT_THAT(dot, HasSubstr("n1 [label=\"a\\\"<w>&\\\\b\\n(2,2) f64\\n|gradient| 12\""));
   EXPECT_THAT(dot, HasSubstr("n2 [label=\"1 matmul\\n(2,2) f64\\n|gradient| 2\""));
@@ -104,8 +106,7 @@ TEST(TapeGraph, DotNamesOperatorsShapesAndEdges) {
 }
 
 TEST(TapeGraph, SvgEscapesTextAndShowsNorms) {
-  TapeListing listing({.gradient_norms = true});
-  const std::string svg = tape_svg(recorded(listing), "a < b");
+  const std::string svg = tape_svg(recorded("a < b"));
   EXPECT_THAT(svg, HasSubstr("a &lt; b"));
   EXPECT_THAT(svg, HasSubstr("a&quot;&lt;w&gt;&amp;\\b"));
   EXPECT_THAT(svg, Not(HasSubstr("<w>")));
@@ -121,9 +122,8 @@ TEST(TapeGraph, SvgEscapesTextAndShowsNorms) {
 }
 
 TEST(TapeGraph, FilesAreKnownByTheirChecksum) {
-  TapeListing listing;
-  recorded(listing);
-  const std::string dot = tape_dot(listing, "t"), svg = tape_svg(listing, "t");
+  const Recording recording = recorded("t", false);
+  const std::string dot = tape_dot(recording), svg = tape_svg(recording);
   EXPECT_TRUE(is_tape_dot(dot));
   EXPECT_TRUE(is_tape_svg(svg));
   EXPECT_FALSE(is_tape_dot(svg));

@@ -4,7 +4,7 @@
 #include "core/autograd/autograd.h"
 #include "core/backend/fused_ops.h"
 #include "core/ops/ops.h"
-#include "core/trace/tape_listing.h"
+#include "core/trace/step_recorder.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
 
@@ -363,10 +363,10 @@ TEST_F(BatchNormConv2d, SumsAreThoseOfItsResult) {
 
 /// What runs, forward.
 std::vector<std::string> operators_of(const ConvCase& c, const ConvRun& run) {
-  TapeListing listing;
+  StepRecorder recorder;
   results_of(c, Activation::hard_swish, run);
   std::vector<std::string> names;
-  for (const TapeEntry& entry : listing.entries()) {
+  for (const TapeEntry& entry : recorder.recording().entries) {
     if (entry.kind == TapeKind::op) names.push_back(entry.name);
   }
   return names;

@@ -2,7 +2,7 @@
 // with kernels for them and in every type: one row of the table for each operator and shape.
 #include "core/backend/backend.h"
 #include "core/backend/fused_ops.h"
-#include "core/trace/tape_listing.h"
+#include "core/trace/step_recorder.h"
 #include "tests/core/ops/fused/norm_case.h"
 #include "tests/support/separated.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
-#include "core/trace/tape_listing.h"
+#include "core/trace/step_recorder.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
 
@@ -170,10 +170,10 @@ class NormCase {
 
 /// The names of the operators that a forward pass records.
 inline std::vector<std::string> operators_of(NormCase& norm) {
-  TapeListing listing;
+  StepRecorder recorder;
   const Tensor y = norm.forward();
   std::vector<std::string> names;
-  for (const TapeEntry& entry : listing.entries()) {
+  for (const TapeEntry& entry : recorder.recording().entries) {
     if (entry.kind == TapeKind::op) names.push_back(entry.name);
   }
   return names;

@@ -1,8 +1,9 @@
-// The listing: what is saved, who is named, which layer ran, what is left out.
-#include "core/trace/tape_listing.h"
+// A recorded step: what is saved, who is named, which layer ran, what is left out, all values.
+#include "core/trace/step_recorder.h"
 
 #include "core/io/text_table.h"
-#include "core/ops/ops.h"
+#include "core/trace/tape_listing.h"
+#include "tests/core/trace/tape_support.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,16 +14,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr TensorOptions f64{.dtype = DType::f64, .device = reference_device};
-
 struct Pass {
-  Tensor x = from_vector({1, 2, 3, 4, 5, 6}, {2, 3}, f64);
-  Tensor w = from_vector({1, -1, 1, -1, 1, -1}, {3, 2}, f64);
+  Tensor x = from_vector({1, 2, 3, 4, 5, 6}, {2, 3}, exact);
+  Tensor w = from_vector({1, -1, 1, -1, 1, -1}, {3, 2}, exact);
 
-  void run(TapeListing& listing) {
+  void run(StepRecorder& recorder) {
     w.set_requires_grad();
-    listing.name(x, "images");
-    listing.name(w, "fc.weight");
+    recorder.name(x, "images");
+    recorder.name(w, "fc.weight");
     affine(x, 2, 0);  // a side result
     Tensor y;
     {
@@ -35,11 +34,11 @@ struct Pass {
   }
 };
 
-TEST(TapeListing, NumbersOperatorsAndSaysWhatEachKeeps) {
-  TapeListing listing({.gradient_norms = true});
-  Pass().run(listing);
+TEST(StepRecorder, NumbersOperatorsAndSaysWhatEachKeeps) {
+  StepRecorder recorder({.values = true});
+  Pass().run(recorder);
   std::vector<std::string> ops, layers, saved;
-  for (const TapeEntry& entry : listing.entries()) {
+  for (const TapeEntry& entry : recorder.recording().entries) {
     if (entry.kind != TapeKind::op) continue;
     ops.push_back(fmt::format("{} {}", entry.number, entry.name));
     layers.push_back(entry.layer);
@@ -54,14 +53,14 @@ TEST(TapeListing, NumbersOperatorsAndSaysWhatEachKeeps) {
   EXPECT_THAT(saved, ElementsAre("", "input:48 ", "output:32 ", "input:0 input:32 ", ""));
 }
 
-TEST(TapeListing, BackwardStepsRunFromTheRootToTheLeaves) {
-  TapeListing listing({.gradient_norms = true});
-  Pass().run(listing);
+TEST(StepRecorder, BackwardStepsRunFromTheRootToTheLeaves) {
+  StepRecorder recorder({.values = true});
+  Pass().run(recorder);
   std::vector<std::string> steps(6);
-  for (const TapeEntry& entry : listing.entries()) {
+  for (const TapeEntry& entry : recorder.recording().entries) {
     if (entry.backward_step > 0) steps[static_cast<size_t>(entry.backward_step)] = entry.name;
     if (entry.name == "sum") {
-      EXPECT_EQ(entry.gradient_norm, 1);
+      EXPECT_EQ(entry.gradient_norm(), 1);
     }
     if (entry.name == "affine") {
       EXPECT_FALSE(entry.recorded);
@@ -71,9 +70,9 @@ TEST(TapeListing, BackwardStepsRunFromTheRootToTheLeaves) {
 }
 
 TEST(TapeListing, PrintsBothDirectionsAndTotals) {
-  TapeListing listing({.gradient_norms = true});
-  Pass().run(listing);
-  const std::string text = listing.str();
+  StepRecorder recorder({.values = true});
+  Pass().run(recorder);
+  const std::string text = tape_listing(recorder.recording());
   EXPECT_THAT(text, HasSubstr("1  affine  net     images        (2,3)   f64    not recorded"));
   EXPECT_THAT(text, HasSubstr("2  matmul  net.fc  1, fc.weight  (2,2)   f64    input"));
   EXPECT_THAT(text, HasSubstr("5  accumulate  fc.weight  (3,2)"));
@@ -82,17 +81,64 @@ TEST(TapeListing, PrintsBothDirectionsAndTotals) {
   EXPECT_THAT(text, HasSubstr("beside    1 operators that no gradient passes, "));
 }
 
-TEST(TapeListing, WithoutATapeEveryOperatorIsListed) {
-  TapeListing listing;
+TEST(StepRecorder, WithoutATapeEveryOperatorIsListed) {
+  StepRecorder recorder;
   const NoGrad off_tape;
-  relu(affine(ones({2}, f64), 1, 1));
-  EXPECT_EQ(listing.entries().size(), 3u);  // the ones, affine, relu
+  relu(affine(ones({2}, exact), 1, 1));
+  EXPECT_EQ(recorder.recording().entries.size(), 3u);  // the ones, affine, relu
 }
 
-TEST(TapeListing, PutsThePreviousObserverBack) {
-  TapeListing outer;
-  { const TapeListing inner; }
+TEST(StepRecorder, PutsThePreviousObserverBack) {
+  StepRecorder outer;
+  { const StepRecorder inner; }
   EXPECT_EQ(grad_mode.observer, &outer);
+}
+
+TEST(StepRecorder, RecordsValuesAndWhatEachOperatorGave) {
+  StepRecorder recorder({.values = true});
+  Pass().run(recorder);
+  const Recording recording = recorder.recording();
+  const TapeEntry *relu = nullptr, *mul = nullptr, *matmul = nullptr, *weight = nullptr;
+  for (const TapeEntry& entry : recording.entries) {
+    if (entry.name == "relu") relu = &entry;
+    if (entry.name == "mul") mul = &entry;
+    if (entry.name == "matmul") matmul = &entry;
+    if (entry.name == "fc.weight") weight = &entry;
+  }
+  ASSERT_TRUE(relu && mul && matmul && weight);
+  // images / 2 times the weights: rows of 3 and 7.5, and their negatives.
+  EXPECT_THAT(matmul->outputs[0].value.all, ElementsAre(3, -3, 7.5, -7.5));
+  EXPECT_THAT(relu->outputs[0].value.all, ElementsAre(3, 0, 7.5, 0));
+  // d(sum(relu(y) y))/dy: relu(y) by mul, y by relu, where y is above 0.
+  ASSERT_EQ(mul->given.size(), 2u);
+  EXPECT_TRUE(mul->given[1].first);
+  EXPECT_THAT(mul->given[1].sum.all, ElementsAre(3, 0, 7.5, 0));
+  ASSERT_EQ(relu->given.size(), 1u);
+  EXPECT_FALSE(relu->given[0].first) << "mul gave to y before";
+  EXPECT_THAT(relu->given[0].sum.all, ElementsAre(6, 0, 15, 0));
+  EXPECT_THAT(matmul->outputs[0].gradient.all, ElementsAre(6, 0, 15, 0));
+  EXPECT_EQ(matmul->given[0].sum.all, weight->outputs[0].gradient.all);
+}
+
+TEST(StepRecorder, LargeTensorsHaveStatistics) {
+  std::vector<double> values(70'000, 0.25);  // two chunks of the sums
+  values[1] = -1;
+  values[69'999] = 3;
+  values[7] = 0;
+  const RecordedValues recorded = RecordedValues::of(from_vector(values, {70'000}));
+  ASSERT_TRUE(recorded.statistics.has_value());
+  EXPECT_TRUE(recorded.all.empty());
+  EXPECT_EQ(*recorded.statistics, TensorStatistics::of(values));
+  const TensorStatistics& s = *recorded.statistics;
+  EXPECT_EQ(s.minimum, -1);
+  EXPECT_EQ(s.maximum, 3);
+  EXPECT_EQ(s.zeros, 1);
+  EXPECT_NEAR(s.mean, (69'997 * 0.25 + 2) / 70'000, 1e-12);
+  EXPECT_NEAR(s.norm, std::sqrt(69'997 / 16.0 + 10), 1e-9);
+  EXPECT_EQ(s.histogram.front(), 1);
+  EXPECT_EQ(s.histogram.back(), 1);
+  EXPECT_EQ(s.histogram[8], 1);       // 0
+  EXPECT_EQ(s.histogram[10], 69'997);  // a quarter
 }
 
 TEST(TextTable, AlignsByCodePointsAndDropsTrailingBlanks) {

@@ -1,0 +1,174 @@
+// Which kind a target is follows from its name: an existing file comes before the names of built-in
+// networks and presets.
+#include "apps/commands/study_target.h"
+
+#include "apps/study/builtin_networks.h"
+#include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
+#include "core/io/text.h"
+#include "core/trace/recording_file.h"
+#include "layers/builder/presets.h"
+#include "train/experiment.h"
+#include "train/resolve_config.h"
+
+#include <filesystem>
+#include <system_error>
+
+namespace whisker {
+namespace {
+
+template <class Run>
+Recording record_twice(const std::string& title, bool values, Run run) {
+  {
+    StepRecorder warm_up;  // the first pass pays for memory and threads
+    run(warm_up);
+  }
+  StepRecorder recorder({.values = values});
+  run(recorder);
+  Recording recording = recorder.recording();
+  recording.title = title;
+  return recording;
+}
+
+StudyNetwork make_study_network(ShownConfig shown, StudyOptions options,
+                                const Invocation& invocation) {
+  Config config = resolve_config(std::move(shown.config));
+  if (options.classes == 0) options.classes = shown.classes;
+  const Device device = chosen_device(config.device, invocation);
+  options.tensor = {.dtype = compute_dtype(config.precision, device), .device = device};
+  configure_backend(config, options.tensor.device);
+  return StudyNetwork(std::move(config), options);
+}
+
+DType dtype_named(const std::string& name) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  fail(ErrorKind::usage, "study: precision: expected f32, bf16, f16 or f64, got {}.",
+       excerpt(name));
+}
+
+// Takes device, seed and precision out of the bindings.
+Expression::Options expression_options(std::vector<std::string>& bindings,
+                                       const Invocation& invocation) {
+  Expression::Options options;
+  std::string device = "cpu";
+  const auto take = [&](const std::string& text) {
+    const size_t sign = text.find('=');
+    const std::string key = text.substr(0, sign);
+    const std::string value = sign == std::string::npos ? std::string() : text.substr(sign + 1);
+    if (key == "device") {
+      device = value;
+    } else if (key == "precision") {
+      options.tensor.dtype = dtype_named(value);
+    } else if (key == "seed") {
+      const bool digits = !value.empty() && value.size() < 19 &&
+                          value.find_first_not_of("0123456789") == std::string::npos;
+      if (!digits) {
+        fail(ErrorKind::usage, "study: seed: expected a number, got {}.", excerpt(value));
+      }
+      options.seed = std::stoull(value);
+    } else {
+      return false;
+    }
+    return true;
+  };
+  std::erase_if(bindings, take);
+  options.tensor.device = chosen_device(device, invocation);
+  return options;
+}
+
+Recording record_expression(const std::string& formula, const std::vector<NamedFormula>& bindings,
+                            const Expression::Options& options, bool values, bool say,
+                            const std::string& title) {
+  const Expression expression(formula, bindings, options);
+  if (say && !expression.leaves().empty()) {
+    tell(
+        fmt::format("study -e: gradients are taken of {}, random numbers are those of seed={}; "
+                    "{}='const(...)' and seed=N decide otherwise\n",
+                    fmt::join(expression.leaves(), ", "), options.seed, expression.leaves()[0]));
+  }
+  return record_twice(title + expression.describe(), values,
+                      [&](StepRecorder& recorder) { expression.run(recorder); });
+}
+
+Recording read_recording_file(const StudyTarget& target) {
+  if (!target.arguments.empty()) {
+    fail(ErrorKind::usage,
+         "study: {}: a recording is shown as it is: overrides go with a YAML file.",
+         excerpt(target.arguments[0]));
+  }
+  return read_recording(SafetensorsFile::open(target.name));
+}
+
+[[noreturn]] void refuse_target(const std::string& name) {
+  std::vector<std::string> known = builtin_network_names();
+  const std::vector<std::string> presets = preset_names();
+  known.insert(known.end(), presets.begin(), presets.end());
+  const std::string nearest = nearest_name(name, known);
+  fail(ErrorKind::usage,
+       "study: no file, built-in network or preset is called {}{} Built in: {}. whisker models "
+       "lists the presets.",
+       excerpt(name), nearest.empty() ? "." : fmt::format("; did you mean '{}'?", nearest),
+       fmt::join(builtin_network_names(), ", "));
+}
+
+}  // namespace
+
+ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation) {
+  return read_shown_config(target.name, target.arguments,
+                           {.given = target.network.classes, .options = "--classes N"}, invocation);
+}
+
+Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
+                        Outputs* outputs) {
+  const bool say = invocation.verbosity >= 0;
+  std::vector<std::string> arguments = target.arguments;
+  if (!target.expression.empty()) {
+    if (!target.name.empty()) arguments.insert(arguments.begin(), target.name);
+    const Expression::Options options = expression_options(arguments, invocation);
+    std::vector<NamedFormula> bindings;
+    for (const std::string& one : arguments) bindings.push_back(binding_of(one));
+    return record_expression(target.expression, bindings, options, values, say, "");
+  }
+  if (target.name.empty()) {
+    fail(ErrorKind::usage,
+         "study: expected a TARGET (a YAML file, a recording, a preset, or one of {}) or -e "
+         "FORMULA.",
+         fmt::join(builtin_network_names(), ", "));
+  }
+  std::error_code error;
+  const std::filesystem::path path = target.name;
+  const bool exists = std::filesystem::exists(path, error);
+  if (file_ending(path) == ".safetensors") {
+    if (outputs) outputs->add_input(path);
+    return read_recording_file(target);
+  }
+  const BuiltinNetwork* const builtin = exists ? nullptr : find_builtin_network(target.name);
+  if (builtin) {
+    const Expression::Options options = expression_options(arguments, invocation);
+    if (!arguments.empty()) {
+      fail(ErrorKind::usage,
+           "study: {}: {} is built in and takes device, seed and precision alone; -e takes "
+           "other values.",
+           excerpt(arguments[0]), builtin->name);
+    }
+    return record_expression(std::string(builtin->formula), builtin->bindings, options, values,
+                             false, fmt::format("{}: ", builtin->name));
+  }
+  const bool is_name = path.extension().empty() && !path.has_parent_path();
+  if (!exists && is_name && !find_preset(target.name)) refuse_target(target.name);
+  ShownConfig shown = read_study_config(target, invocation);
+  if (outputs) {
+    const Config& config = shown.config;
+    outputs->add_input(target.name);
+    outputs->add_input(config.init.from);
+    outputs->add_input(config.data.csv);
+    for (const std::string& data : {config.data.train, config.data.val}) outputs->add_data(data);
+  }
+  const StudyNetwork network = make_study_network(std::move(shown), target.network, invocation);
+  return record_twice(network.describe(), values,
+                      [&](StepRecorder& recorder) { network.run(recorder); });
+}
+
+}  // namespace whisker

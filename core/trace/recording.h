@@ -1,0 +1,128 @@
+// One training step, recorded once: operators, parameters and inputs, what each keeps for backward,
+// values forward and backward. Lists, images, the stepper and files are views of it.
+#pragma once
+
+#include "core/tensor/dtype.h"
+#include "core/tensor/shape.h"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+class Tensor;
+
+/// Tensors of at most so many elements are recorded with all values.
+inline constexpr int64_t most_recorded_values = 4096;
+
+/// Of the finite elements.
+struct TensorStatistics {
+  double mean = 0, deviation = 0, minimum = 0, maximum = 0;
+  double norm = 0;  ///< Euclidean
+  int64_t zeros = 0, not_finite = 0;
+  std::array<int64_t, 32> histogram = {};  ///< equal bins from minimum to maximum
+  bool operator==(const TensorStatistics&) const = default;
+
+  static TensorStatistics of(std::span<const double> values);
+};
+
+/// A tensor's contents at one moment: all of them, or their statistics; neither when not recorded.
+struct RecordedValues {
+  std::vector<double> all = {};  ///< row-major
+  std::optional<TensorStatistics> statistics = {};
+
+  static RecordedValues of(const Tensor& x);
+  bool known() const { return !all.empty() || statistics; }
+  TensorStatistics summary() const { return statistics ? *statistics : TensorStatistics::of(all); }
+};
+
+/// A tensor kept for backward.
+struct TapeSaved {
+  std::string what;  ///< "input", "output", a name, or "workspace"
+  Shape shape;
+  DType dtype = DType::f32;
+  int64_t bytes = 0;  ///< memory that only this keeps alive: 0 for parameters and repetitions
+  RecordedValues value = {};  ///< of a workspace of few elements
+};
+
+enum class TapeKind : uint8_t {
+  op,
+  leaf,      ///< a tensor that gradients accumulate into
+  constant,  ///< an operand that wants no gradient and that no listed operator made
+};
+inline constexpr std::string_view tape_kind_names[] = {"op", "leaf", "constant"};
+
+/// An operand: an output of an earlier entry.
+struct TapeInput {
+  size_t entry = 0;
+  size_t output = 0;
+  size_t position = 0;  ///< among the operator's operands, absent ones counted
+};
+
+struct TapeOutput {
+  Shape shape;
+  DType dtype = DType::f32;
+  RecordedValues value = {};
+  RecordedValues gradient = {};  ///< d(root)/d(this), complete
+};
+
+/// What an operand's gradient was once an operator's backward had run.
+struct GivenGradient {
+  size_t input = 0;   ///< index into TapeEntry::inputs
+  bool first = true;  ///< nothing had arrived there before
+  RecordedValues sum = {};
+};
+
+/// One operator, leaf or constant.
+struct TapeEntry {
+  TapeKind kind = TapeKind::op;
+  std::string name;             ///< the operator's, or that of the leaf or constant
+  std::string layer = {};       ///< dotted name; "" outside of layers
+  std::string attributes = {};  ///< "stride 2 2, groups 1": see describe_op()
+  std::vector<TapeInput> inputs = {};
+  std::vector<TapeOutput> outputs = {};  ///< one at least
+  bool recorded = true;                  ///< false when no input wanted a gradient
+  std::vector<TapeSaved> saved = {};
+  int number = 0;         ///< operators count from 1 in the order they ran
+  double forward_ms = 0;  ///< since the operator before it, or its layer's begin
+  int backward_step = 0;  ///< from 1; 0 when backward did not visit it
+  double backward_ms = 0;
+  std::vector<GivenGradient> given =
+      {};  ///< by this operator's backward, to tensors of few elements
+
+  const Shape& shape() const { return outputs[0].shape; }
+  DType dtype() const { return outputs[0].dtype; }
+  /// Euclidean norm of d(root)/d(first output); NaN when not recorded.
+  double gradient_norm() const {
+    const RecordedValues& gradient = outputs[0].gradient;
+    return gradient.known() ? gradient.summary().norm : std::numeric_limits<double>::quiet_NaN();
+  }
+  /// Of what only this entry keeps for backward.
+  int64_t saved_bytes() const;
+  /// The numbers of an attribute: of "stride" 2 and 2; empty when there is none.
+  std::vector<double> attribute(std::string_view attribute_name) const;
+  bool has_attribute(std::string_view attribute_name) const;
+};
+
+struct Recording {
+  std::string title;  ///< "keras_small, (32,64,64,3) f32 on cpu, 2 classes"
+  /// All that leads to a recorded operator, in topological order. Other operators (running
+  /// statistics, the labels' cast) are left out, unless nothing was recorded.
+  std::vector<TapeEntry> entries;
+  int beside = 0;  ///< operators that were left out
+  double beside_ms = 0;
+
+  /// Entries that backward visited, in its order.
+  std::vector<size_t> backward_order() const;
+  /// "3 relu", or the name of a leaf or constant.
+  std::string label(size_t entry) const;
+};
+
+}  // namespace whisker

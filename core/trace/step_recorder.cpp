@@ -1,0 +1,252 @@
+// Operators that run inside a backward pass are part of that node's time and get no entry of their
+// own. Values are copied where they are seen: no tensor is held that the step would overwrite.
+#include "core/trace/step_recorder.h"
+
+#include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
+#include "core/io/text.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+// Tensors without a node are known by the memory they cover, as long as they live.
+std::string memory_key(const Tensor& x) {
+  return fmt::format("{}+{} {}", static_cast<const void*>(x.storage().get()), x.offset(),
+                     x.shape());
+}
+
+// As the engine rounds: f32 at least, then the dtype.
+double rounded(DType dtype, double value) {
+  if (dtype == DType::f64) return value;
+  const auto single = static_cast<float>(value);
+  if (dtype == DType::bf16) return static_cast<float>(bf16_t(single));
+  if (dtype == DType::f16) return static_cast<float>(f16_t(single));
+  return single;
+}
+
+// What has arrived at an output so far, which the engine may not have multiplied and added yet: see
+// Note [Unsummed gradients].
+std::vector<double> arrived_at(const Node::Output& output) {
+  std::vector<double> sum = output.gradient.to_vector();
+  const std::vector<double> factor =
+      output.factor.defined() ? output.factor.to_vector() : std::vector<double>();
+  const std::vector<double> second =
+      output.unsummed.defined() ? output.unsummed.to_vector() : std::vector<double>();
+  const size_t channels = factor.empty() ? 1 : static_cast<size_t>(output.shape[-1]);
+  const size_t image = factor.empty() ? 1 : sum.size() / static_cast<size_t>(output.shape[0]);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    const size_t channel = i / image * channels + i % channels;  // in (N,1,1,C)
+    if (!factor.empty()) sum[i] = rounded(output.dtype, sum[i] * factor[channel]);
+    if (second.empty()) continue;
+    sum[i] = rounded(output.dtype, sum[i] + second[second.size() == sum.size() ? i : channel]);
+  }
+  return sum;
+}
+
+}  // namespace
+
+StepRecorder::StepRecorder(const Options& options)
+    : options_(options),
+      previous_(std::exchange(grad_mode.observer, this)),
+      previous_attributes_(std::exchange(op_attributes, &attributes_)),
+      mark_(Clock::now()) {}
+
+StepRecorder::~StepRecorder() {
+  grad_mode.observer = previous_;
+  op_attributes = previous_attributes_;
+}
+
+void StepRecorder::name(const Tensor& tensor, const std::string& text) {
+  if (tensor.requires_grad()) {
+    leaf_names_[tensor.node()->sequence()] = printable(text);
+  } else {
+    constant_names_[memory_key(tensor)] = printable(text);
+    alive_.push_back(tensor);
+  }
+  mark_ = Clock::now();
+}
+
+double StepRecorder::lap_ms() {
+  return std::chrono::duration<double, std::milli>(Clock::now() - mark_).count();
+}
+
+void StepRecorder::on_save(const Tensor& tensor) {
+  if (backward_depth_ == 0) pending_.push_back(tensor);
+}
+
+void StepRecorder::on_scope_begin(std::string_view layer) {
+  layers_.emplace_back(layer);
+  mark_ = Clock::now();
+}
+
+void StepRecorder::on_scope_end() {
+  layers_.pop_back();
+  mark_ = Clock::now();
+}
+
+TapeOutput StepRecorder::output_of(const Tensor& tensor) const {
+  TapeOutput output{.shape = tensor.shape(), .dtype = tensor.dtype()};
+  if (options_.values) output.value = RecordedValues::of(tensor);
+  return output;
+}
+
+TapeInput StepRecorder::input_of(const Tensor& operand) {
+  TapeEntry entry{.kind = TapeKind::constant, .name = "constant"};
+  if (operand.requires_grad()) {
+    const Node& node = *operand.node();
+    const auto [found, is_new] = by_node_.try_emplace(node.sequence(), entries_.size());
+    if (!is_new) return {.entry = found->second, .output = operand.output_index()};
+    const auto name = leaf_names_.find(node.sequence());
+    entry.kind = TapeKind::leaf;
+    entry.name = name == leaf_names_.end() ? node.name() : name->second;
+  } else {
+    const std::string key = memory_key(operand);
+    const auto [found, is_new] = by_memory_.try_emplace(key, TapeInput{.entry = entries_.size()});
+    if (!is_new) return found->second;
+    const auto name = constant_names_.find(key);
+    if (name != constant_names_.end()) entry.name = name->second;
+    alive_.push_back(operand);
+  }
+  entry.outputs.push_back(output_of(operand));
+  entries_.push_back(std::move(entry));
+  return {.entry = entries_.size() - 1};
+}
+
+TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors outputs) {
+  TapeEntry entry{.name = name,
+                  .layer = layers_.empty() ? std::string() : layers_.back(),
+                  .attributes = std::exchange(attributes_, {}),
+                  .forward_ms = lap_ms()};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]->defined()) continue;
+    entry.inputs.push_back(input_of(*inputs[i]));
+    entry.inputs.back().position = i;
+  }
+  for (const Tensor* output : outputs) entry.outputs.push_back(output_of(*output));
+  entries_.push_back(std::move(entry));
+  return entries_.back();
+}
+
+void StepRecorder::on_record(const Node& node, Tensors inputs, Tensors outputs) {
+  if (backward_depth_ > 0) return;
+  TapeEntry& entry = add_operator(node.name(), inputs, outputs);
+  by_node_[node.sequence()] = entries_.size() - 1;
+  describe_saved(entry, inputs, outputs);
+  mark_ = Clock::now();
+}
+
+void StepRecorder::on_unrecorded(const char* name, Tensors inputs, Tensors outputs) {
+  if (backward_depth_ > 0) return;
+  pending_.clear();
+  add_operator(name, inputs, outputs).recorded = false;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    by_memory_[memory_key(*outputs[i])] = {.entry = entries_.size() - 1, .output = i};
+    alive_.push_back(*outputs[i]);
+  }
+  mark_ = Clock::now();
+}
+
+void StepRecorder::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outputs) {
+  for (const Tensor& tensor : pending_) {
+    const Storage* storage = tensor.storage().get();
+    TapeSaved saved{.what = "workspace", .shape = tensor.shape(), .dtype = tensor.dtype()};
+    bool parameter = false;
+    for (const TapeInput& input : entry.inputs) {
+      if (inputs[input.position]->storage().get() != storage) continue;
+      const TapeEntry& source = entries_[input.entry];
+      parameter = source.kind == TapeKind::leaf;
+      saved.what = source.kind == TapeKind::op ? "input" : source.name;
+      break;
+    }
+    for (const Tensor* output : outputs) {
+      if (output->storage().get() == storage && saved.what == "workspace") saved.what = "output";
+    }
+    if (saved.what == "workspace") {
+      // No gradient passes it, but it may have a name.
+      const auto name = constant_names_.find(memory_key(tensor));
+      if (name != constant_names_.end()) saved.what = name->second;
+      if (options_.values && tensor.count() <= most_recorded_values) {
+        saved.value = RecordedValues::of(tensor);
+      }
+    }
+    if (kept_storages_.insert(storage).second && !parameter) saved.bytes = tensor.bytes();
+    entry.saved.push_back(std::move(saved));
+  }
+  pending_.clear();
+}
+
+void StepRecorder::on_backward_begin(const Node& node) {
+  if (backward_depth_++ > 0) return;
+  const auto found = by_node_.find(node.sequence());
+  if (options_.values && found != by_node_.end()) {
+    TapeEntry& entry = entries_[found->second];
+    for (size_t i = 0; i < entry.outputs.size() && i < node.outputs().size(); ++i) {
+      const Tensor& gradient = node.outputs()[i].gradient;
+      if (gradient.defined()) entry.outputs[i].gradient = RecordedValues::of(gradient);
+    }
+    had_gradient_.clear();
+    for (const Edge& edge : node.inputs()) {
+      had_gradient_.push_back(edge.node && edge.node->outputs()[edge.output].gradient.defined());
+    }
+  }
+  mark_ = Clock::now();
+}
+
+void StepRecorder::on_backward_end(const Node& node) {
+  const double elapsed_ms = lap_ms();
+  if (--backward_depth_ > 0) return;
+  attributes_.clear();
+  const auto found = by_node_.find(node.sequence());
+  if (found == by_node_.end()) return;  // recorded before this recorder began
+  TapeEntry& entry = entries_[found->second];
+  entry.backward_step = ++backward_steps_;
+  entry.backward_ms = elapsed_ms;
+  if (!options_.values) return;
+  const std::span<const Edge> edges = node.inputs();
+  for (size_t i = 0; i < entry.inputs.size(); ++i) {
+    const TapeInput& input = entry.inputs[i];
+    if (input.position >= edges.size() || !edges[input.position].node) continue;
+    const Edge& edge = edges[input.position];
+    const Node::Output& target = edge.node->outputs()[edge.output];
+    const bool again = std::any_of(entry.given.begin(), entry.given.end(), [&](const auto& other) {
+      return entry.inputs[other.input].entry == input.entry &&
+             entry.inputs[other.input].output == input.output;
+    });
+    const int64_t count = target.shape.count();
+    if (again || !target.gradient.defined() || count == 0 || count > most_recorded_values) continue;
+    entry.given.push_back(
+        {.input = i, .first = !had_gradient_[input.position], .sum = {.all = arrived_at(target)}});
+  }
+}
+
+Recording StepRecorder::recording() const {
+  std::vector<bool> wanted(entries_.size(), false);
+  bool any = false;
+  for (size_t i = entries_.size(); i-- > 0;) {  // inputs stand before what uses them
+    const TapeEntry& entry = entries_[i];
+    if (entry.kind == TapeKind::op && entry.recorded) wanted[i] = any = true;
+    if (!wanted[i]) continue;
+    for (const TapeInput& input : entry.inputs) wanted[input.entry] = true;
+  }
+  Recording result;
+  std::vector<size_t> place(entries_.size());
+  int operators = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (any && !wanted[i]) {
+      result.beside += entries_[i].kind == TapeKind::op;
+      result.beside_ms += entries_[i].forward_ms;
+      continue;
+    }
+    place[i] = result.entries.size();
+    result.entries.push_back(entries_[i]);
+    TapeEntry& entry = result.entries.back();
+    for (TapeInput& input : entry.inputs) input.entry = place[input.entry];
+    if (entry.kind == TapeKind::op) entry.number = ++operators;
+  }
+  return result;
+}
+
+}  // namespace whisker

@@ -1,0 +1,66 @@
+// Records one forward and backward pass of its thread's tape while it lives.
+#pragma once
+
+#include "core/autograd/observer.h"
+#include "core/trace/recording.h"
+
+#include <chrono>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace whisker {
+
+class StepRecorder final : public TapeObserver {
+ public:
+  struct Options {
+    bool values = false;  ///< of every result and gradient; else shapes, bytes and times alone
+  };
+  StepRecorder() : StepRecorder(Options{}) {}
+  explicit StepRecorder(const Options& options);
+  ~StepRecorder() override;
+  StepRecorder(const StepRecorder&) = delete;
+  StepRecorder& operator=(const StepRecorder&) = delete;
+
+  /// What to call a leaf (a parameter) or a constant (the input images).
+  void name(const Tensor& tensor, const std::string& text);
+  Recording recording() const;
+
+  void on_save(const Tensor& tensor) override;
+  void on_record(const Node& node, Tensors inputs, Tensors outputs) override;
+  void on_unrecorded(const char* name, Tensors inputs, Tensors outputs) override;
+  void on_scope_begin(std::string_view layer) override;
+  void on_scope_end() override;
+  void on_backward_begin(const Node& node) override;
+  void on_backward_end(const Node& node) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  TapeEntry& add_operator(const char* name, Tensors inputs, Tensors outputs);
+  TapeOutput output_of(const Tensor& tensor) const;
+  TapeInput input_of(const Tensor& operand);
+  void describe_saved(TapeEntry& entry, Tensors inputs, Tensors outputs);
+  double lap_ms();
+
+  Options options_;
+  TapeObserver* previous_;
+  std::string attributes_;  // of the operator that is being recorded
+  std::string* previous_attributes_;
+  std::vector<TapeEntry> entries_;
+  std::unordered_map<uint64_t, size_t> by_node_;          // Node::sequence() -> entry
+  std::unordered_map<std::string, TapeInput> by_memory_;  // of tensors without a node
+  std::unordered_map<uint64_t, std::string> leaf_names_;
+  std::unordered_map<std::string, std::string> constant_names_;
+  std::unordered_set<const Storage*> kept_storages_;
+  std::vector<Tensor> alive_;    // what by_memory_ knows: their addresses must not be used again
+  std::vector<Tensor> pending_;  // saved by the operator that is being recorded
+  std::vector<std::string> layers_;
+  std::vector<bool> had_gradient_;  // the inputs of the node whose backward runs
+  int backward_steps_ = 0;
+  int backward_depth_ = 0;
+  Clock::time_point mark_;
+};
+
+}  // namespace whisker

@@ -1,0 +1,198 @@
+// Everything is computed in doubles from the recorded values.
+#include "core/trace/term_numbers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace whisker {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+double normal_cdf(double x) {
+  return 0.5 * std::erfc(-x / std::numbers::sqrt2);
+}
+double normal_pdf(double x) {
+  return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+}
+
+double at(const RecordedValues& values, int64_t element) {
+  return element >= 0 && element < static_cast<int64_t>(values.all.size())
+             ? values.all[static_cast<size_t>(element)]
+             : unknown;
+}
+
+double binary(std::string_view sign, double a, double b) {
+  if (sign == "+") return a + b;
+  if (sign == "-") return a - b;
+  if (sign == "*") return a * b;
+  if (sign == "/") return a / b;
+  if (sign == "^") return std::pow(a, b);
+  if (sign == ">") return a > b;
+  if (sign == "<") return a < b;
+  if (sign == ">=") return a >= b;
+  if (sign == "<=") return a <= b;
+  if (sign == "==") return a == b;
+  if (sign == "!=") return a != b;
+  return unknown;
+}
+
+double function(std::string_view name, double x) {
+  if (name == "exp") return std::exp(x);
+  if (name == "log") return std::log(x);
+  if (name == "sqrt") return std::sqrt(x);
+  if (name == "tanh") return std::tanh(x);
+  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (name == "abs") return std::abs(x);
+  if (name == "sign") return x > 0 ? 1 : x < 0 ? -1 : 0;
+  if (name == "cdf") return normal_cdf(x);
+  if (name == "pdf") return normal_pdf(x);
+  return unknown;
+}
+
+}  // namespace
+
+TermNumbers::TermNumbers(const Recording& recording, const TapeEntry& entry, const OpRule& rule)
+    : entry_(entry), rule_(rule) {
+  for (size_t i = 0; i < 4; ++i) operands_[i] = operand_at(recording, entry, i);
+  dz_ = parse_formula({.what = "rule", .text = std::string(through_activation(entry))});
+  norm_ = rule.name == "batch_norm" || rule.name == "layer_norm";
+}
+
+double TermNumbers::value(std::string_view name, const OpLink& link) const {
+  for (size_t i = 0; i < 4; ++i) {
+    if (rule_.operands[i] == name && operands_[i]) {
+      return at(operands_[i]->value, link.operands[i]);
+    }
+  }
+  const TapeOutput& output = entry_.outputs[std::min(link.output, entry_.outputs.size() - 1)];
+  if (name == "y") return at(output.value, link.element);
+  if (name == "dy") return at(output.gradient, link.element);
+  if (name == "dz") return evaluate(dz_, link);
+  if (name == "n") return count_;
+  if (name == "ties") return ties_;
+  if (name == "saved") {
+    return entry_.saved.empty() ? unknown : at(entry_.saved[0].value, saved_element(link));
+  }
+  if (name == "s") return row_sum(link);
+  if (norm_) return norm_value(name, link);
+  const std::vector<double> numbers = entry_.attribute(name);
+  return numbers.empty() ? unknown : numbers[0];
+}
+
+double TermNumbers::evaluate(const Formula& f, const OpLink& link) const {
+  const auto part = [&](size_t i) { return evaluate(f.parts[i], link); };
+  switch (f.kind) {
+    case FormulaKind::number:
+      return f.number;
+    case FormulaKind::name:
+      return value(f.text, link);
+    case FormulaKind::negative:
+      return -part(0);
+    case FormulaKind::binary:
+      return binary(f.text, part(0), part(1));
+    case FormulaKind::call:
+      return f.parts.size() == 2
+                 ? (f.text == "max" ? std::max(part(0), part(1)) : std::min(part(0), part(1)))
+                 : function(f.text, part(0));
+    case FormulaKind::option:
+    case FormulaKind::list:
+      break;
+  }
+  return unknown;
+}
+
+std::string TermNumbers::put_in(const Formula& f, const OpLink& link, int outer) const {
+  const auto bracketed = [&](const std::string& text, int own) {
+    return own < outer ? fmt::format("({})", text) : text;
+  };
+  switch (f.kind) {
+    case FormulaKind::name: {
+      const double number = value(f.text, link);
+      const std::string text = fmt::format("{:.4g}", number);
+      return number < 0 && outer > 0 ? fmt::format("({})", text) : text;
+    }
+    case FormulaKind::negative:
+      return bracketed(fmt::format("-{}", put_in(f.parts[0], link, 3)), 3);
+    case FormulaKind::binary: {
+      const char sign = f.text[0];
+      const int own = sign == '+' || sign == '-'   ? 1
+                      : sign == '*' || sign == '/' ? 2
+                      : sign == '^'                ? 4
+                                                   : 0;
+      const std::string_view space = sign == '^' ? "" : " ";
+      return bracketed(fmt::format("{}{}{}{}{}", put_in(f.parts[0], link, own), space, f.text,
+                                   space, put_in(f.parts[1], link, own + 1)),
+                       own == 0 ? (outer > 0 ? -1 : 0) : own);
+    }
+    case FormulaKind::call: {
+      std::string text = f.text + "(";
+      for (size_t i = 0; i < f.parts.size(); ++i) {
+        if (i > 0) text += ", ";
+        text += put_in(f.parts[i], link);
+      }
+      return text + ")";
+    }
+    default:
+      return f.text;
+  }
+}
+
+// Losses keep one number per logit, where() one per element of the result.
+int64_t TermNumbers::saved_element(const OpLink& link) const {
+  return rule_.name == "where" ? link.element : link.operands[0];
+}
+
+// Of dy * y (softmax) or dy (log_softmax) over the row that holds the element.
+double TermNumbers::row_sum(const OpLink& link) const {
+  const TapeOutput& y = entry_.outputs[0];
+  const std::vector<double> axis = entry_.attribute("axis");
+  if (axis.empty() || !(axis[0] >= 0 && axis[0] < y.shape.rank())) return unknown;
+  const auto along = static_cast<int>(axis[0]);
+  const int64_t stride = strides_over(y.shape)[static_cast<size_t>(along)];
+  const int64_t extent = y.shape[along];
+  const int64_t first = link.element - link.element / stride % extent * stride;
+  double sum = 0;
+  for (int64_t i = 0; i < extent; ++i) {
+    const double dy = at(y.gradient, first + i * stride);
+    sum += rule_.name == "softmax" ? dy * at(y.value, first + i * stride) : dy;
+  }
+  return sum;
+}
+
+double TermNumbers::norm_value(std::string_view name, const OpLink& link) const {
+  const bool rows = rule_.name == "layer_norm";
+  const TapeOutput* const x = operands_[0];
+  if (!x || x->shape.rank() == 0 || (!rows && !entry_.has_attribute("training"))) return unknown;
+  const int64_t last = x->shape[-1], count = x->shape.count();
+  const int64_t group = rows ? link.element / last : link.element % last;
+  const int64_t size = rows ? last : count / last;
+  const auto element = [&](int64_t i) { return rows ? group * last + i : i * last + group; };
+  const auto mean_of = [&](const auto& f) {
+    double sum = 0;
+    for (int64_t i = 0; i < size; ++i) sum += f(element(i));
+    return sum / static_cast<double>(size);
+  };
+  const double mean = mean_of([&](int64_t i) { return at(x->value, i); });
+  const double variance = mean_of([&](int64_t i) {
+    const double distance = at(x->value, i) - mean;
+    return distance * distance;
+  });
+  const std::vector<double> epsilon = entry_.attribute("epsilon");
+  const double inv_std = 1 / std::sqrt(variance + (epsilon.empty() ? 0 : epsilon[0]));
+  const auto xhat = [&](int64_t i) { return (at(x->value, i) - mean) * inv_std; };
+  const auto u = [&](int64_t i) {
+    OpLink other = link;
+    other.element = i;
+    return value("dz", other) * (operands_[1] ? at(operands_[1]->value, i % last) : unknown);
+  };
+  if (name == "inv_std") return inv_std;
+  if (name == "xhat") return xhat(link.element);
+  if (name == "u") return u(link.element);
+  if (name == "mean_u") return mean_of(u);
+  if (name == "mean_ux") return mean_of([&](int64_t i) { return u(i) * xhat(i); });
+  return unknown;
+}
+
+}  // namespace whisker

@@ -1,0 +1,42 @@
+// The numbers that stand for the names of a rule's terms, at one term. Internal to core/trace.
+#pragma once
+
+#include "core/trace/formula.h"
+#include "core/trace/op_links.h"
+#include "core/trace/rule_table.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace whisker {
+
+class TermNumbers {
+ public:
+  TermNumbers(const Recording& recording, const TapeEntry& entry, const OpRule& rule);
+
+  /// The terms of one result, and how many of them equal it: for n and ties.
+  void set_count(double count, double ties) {
+    count_ = count;
+    ties_ = ties;
+  }
+  /// NaN for what was not recorded.
+  double value(std::string_view name, const OpLink& link) const;
+  double evaluate(const Formula& f, const OpLink& link) const;
+  /// The formula's text with numbers for names; in brackets where it binds looser than `outer`.
+  std::string put_in(const Formula& f, const OpLink& link, int outer = 0) const;
+
+ private:
+  int64_t saved_element(const OpLink& link) const;
+  double row_sum(const OpLink& link) const;
+  double norm_value(std::string_view name, const OpLink& link) const;
+
+  const TapeEntry& entry_;
+  const OpRule& rule_;
+  std::array<const TapeOutput*, 4> operands_ = {};
+  Formula dz_;
+  bool norm_ = false;
+  double count_ = 1, ties_ = 1;
+};
+
+}  // namespace whisker

@@ -1,0 +1,161 @@
+// Built-in networks, formulas, and the keys of study step.
+#include "apps/study/builtin_networks.h"
+#include "apps/study/expression_functions.h"
+#include "apps/study/step_session.h"
+#include "core/autograd/autograd.h"
+#include "core/trace/operator_table.h"
+#include "tests/support/error_of.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr TensorOptions exact_reference{.dtype = DType::f64, .device = reference_device};
+
+Recording recorded(const std::string& formula, const std::vector<NamedFormula>& bindings) {
+  const Expression expression(formula, bindings, {.tensor = exact_reference});
+  StepRecorder recorder({.values = true});
+  expression.run(recorder);
+  Recording recording = recorder.recording();
+  recording.title = expression.describe();
+  return recording;
+}
+
+std::string formula_error(const std::string& formula, const std::vector<NamedFormula>& bindings) {
+  return test::message_of(ErrorKind::usage, [&] { recorded(formula, bindings); });
+}
+
+const TapeEntry& entry_of(const Recording& recording, const std::string& name) {
+  return *std::find_if(recording.entries.begin(), recording.entries.end(),
+                       [&](const TapeEntry& entry) { return entry.name == name; });
+}
+
+TEST(BuiltinNetworks, RunOnTheReferenceAndTheCpu) {
+  EXPECT_THAT(builtin_network_names(), ElementsAre("mlp", "conv", "max_pool_tie", "batch_norm",
+                                                   "lstm_cell", "attention", "residual"));
+  for (const BuiltinNetwork& network : builtin_networks()) {
+    for (const TensorOptions options : {exact_reference, TensorOptions{}}) {
+      const Expression expression(std::string(network.formula), network.bindings,
+                                  {.tensor = options});
+      StepRecorder recorder({.values = true});
+      expression.run(recorder);
+      const Recording recording = recorder.recording();
+      const StepFrames frames(recording);
+      EXPECT_GE(frames.count(), 5u) << network.name;
+      for (size_t i = 0; i < frames.count(); ++i) EXPECT_NE(frames.text(i), "") << network.name;
+    }
+  }
+}
+
+TEST(BuiltinNetworks, ATieGivesItsGradientToTheFirst) {
+  const BuiltinNetwork& network = *find_builtin_network("max_pool_tie");
+  const Recording recording = recorded(std::string(network.formula), network.bindings);
+  EXPECT_THAT(entry_of(recording, "x").outputs[0].gradient.all, ElementsAre(0, 0.5, 0, 0));
+}
+
+TEST(Expression, ComputesWithTheOperators) {
+  const Recording recording = recorded("h = x @ w; mean((h / 2 - [[1, 1]])^2 + -1 * h)",
+                                       {{"x", "const([[1, 2]])"}, {"w", "[[1, 0], [0, 3]]"}});
+  // h = (1, 6); d/dh of the mean: (h/2 - 1) / 2 - 1/2.
+  EXPECT_THAT(entry_of(recording, "matmul").outputs[0].gradient.all, ElementsAre(-0.75, 0.5));
+  EXPECT_THAT(entry_of(recording, "w").outputs[0].gradient.all, ElementsAre(-0.75, 0.5, -1.5, 1));
+  EXPECT_FALSE(entry_of(recording, "x").outputs[0].gradient.known());
+  EXPECT_EQ(recording.title, "h = x @ w; mean((h / 2 - [[1, 1]])^2 + -1 * h), f64 on reference");
+}
+
+TEST(Expression, HasTheOperatorsOfTheTable) {
+  const std::vector<std::string> names = expression_function_names();
+  // Fused operators, and what other operators are made of, have no formula of their own.
+  const std::vector<std::string> without = {"cast",
+                                            "activation",
+                                            "drop_path",
+                                            "argmax",
+                                            "sum_to",
+                                            "sum_products_to",
+                                            "split",
+                                            "pad",
+                                            "recurrent",
+                                            "recurrent_gru",
+                                            "recurrent_tanh",
+                                            "conv2d_max_pool2d",
+                                            "conv2d_with_sums",
+                                            "add_batch_norms",
+                                            "batch_norm_max_pool2d",
+                                            "batch_norm_conv2d"};
+  for (const OperatorRow& row : operator_table()) {
+    const bool known = std::find(names.begin(), names.end(), row.name) != names.end();
+    const bool left_out = std::find(without.begin(), without.end(), row.name) != without.end();
+    EXPECT_NE(known, left_out) << row.name;
+  }
+}
+
+TEST(Expression, ErrorsNameThePlace) {
+  EXPECT_EQ(formula_error("mean(tahn(x))", {{"x", "[1]"}}),
+            "study -e: column 6: no operator is called 'tahn'; did you mean 'tanh'?\n"
+            "  mean(tahn(x))\n"
+            "       ^");
+  EXPECT_THAT(formula_error("mean(x @ w)", {{"x", "[[1, 2]]"}, {"w", "randn(3, 3)"}}),
+              HasSubstr("study -e: column 8: matmul: a has 2 columns, b has 3 rows"));
+  EXPECT_THAT(formula_error("mean(x + z)", {{"x", "[1]"}}), HasSubstr("column 10: z has no value"));
+  EXPECT_THAT(formula_error("mean(x)", {{"x", "[[1], [1, 2]]"}}),
+              HasSubstr("study -e: x: column 1: expected rows of equal length"));
+  EXPECT_THAT(formula_error("mean(x)", {{"x", "randn(3000, 3000)"}}), HasSubstr("at most"));
+  EXPECT_THAT(formula_error("mean(x)", {{"x", "[1]"}, {"w", "[1]"}}),
+              HasSubstr("'w' has a value, but the formula does not use it"));
+  EXPECT_THAT(formula_error("x", {{"x", "[1, 2]"}}), HasSubstr("a loss of one element"));
+  EXPECT_THAT(formula_error("mean(x)", {{"x", "const([1])"}}), HasSubstr("wants a gradient"));
+  EXPECT_THAT(formula_error("mean(x, 1, 0, 3)", {{"x", "[[[[1]]]]"}}),
+              HasSubstr("mean has too many arguments"));
+  EXPECT_THAT(formula_error("sum(max_pool2d(x, kernal=2))", {{"x", "ones(1, 2, 2, 1)"}}),
+              HasSubstr("max_pool2d has no argument 'kernal'"));
+  EXPECT_THAT(test::message_of(ErrorKind::usage, [] { binding_of("3x=1"); }),
+              HasSubstr("expected NAME=VALUE"));
+}
+
+TEST(StepSession, GoingBackShowsEachFrameBitForBit) {
+  const BuiltinNetwork& network = *find_builtin_network("residual");
+  const Recording recording = recorded(std::string(network.formula), network.bindings);
+  const StepFrames frames(recording);
+  StepSession session(frames, {.all_values = true});
+  std::vector<std::string> forwards = {session.text()};
+  while (session.follow("n").empty()) forwards.push_back(session.text());
+  ASSERT_EQ(forwards.size(), frames.count());
+  std::vector<std::string> back = {session.text()};
+  while (session.follow("p").empty()) back.push_back(session.text());
+  std::reverse(back.begin(), back.end());
+  EXPECT_EQ(back, forwards);
+}
+
+TEST(StepSession, FollowsKeys) {
+  const BuiltinNetwork& network = *find_builtin_network("mlp");
+  const Recording recording = recorded(std::string(network.formula), network.bindings);
+  const StepFrames frames(recording);
+  StepSession session(frames, {});
+  EXPECT_EQ(session.follow("p"), "this is the first frame\n");
+  session.follow("b");
+  EXPECT_EQ(session.frame(), frames.loss());
+  session.follow("/tanh");
+  EXPECT_THAT(session.text(), HasSubstr("backward 6: 3 tanh"));
+  const std::string few = session.text();
+  session.follow("v");
+  EXPECT_NE(session.text(), few);
+  session.follow("v");
+  EXPECT_EQ(session.text(), few);
+  session.follow("f");
+  EXPECT_EQ(session.frame(), frames.count() - 1);
+  EXPECT_EQ(session.follow("/nowhere"), "no other frame has 'nowhere'\n");
+  EXPECT_THAT(test::message_of(ErrorKind::usage, [&] { session.follow("z"); }),
+              HasSubstr("expected a key (n next"));
+  EXPECT_THAT(script_words(" n  /a  q "), ElementsAre("n", "/a", "q"));
+  EXPECT_THAT(test::message_of(ErrorKind::usage, [] { script_words("n nn"); }), HasSubstr("'nn'"));
+}
+
+}  // namespace
+}  // namespace whisker

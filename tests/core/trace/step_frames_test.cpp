@@ -1,0 +1,104 @@
+// Frames show the step forwards and backwards; no line is longer than asked for.
+#include "core/trace/step_frames.h"
+
+#include "core/io/json.h"
+#include "core/trace/step_recorder.h"
+#include "tests/core/trace/tape_support.h"
+
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using ::testing::HasSubstr;
+
+Recording residual_step() {
+  const Tensor x = leaf({1, 2}, {1, 2});
+  StepRecorder recorder({.values = true});
+  recorder.name(x, "x");
+  const Tensor h = affine(x, 2, 0);
+  backward(sum(h + tanh(h)));
+  return recorder.recording();
+}
+
+TEST(StepFrames, ShowBothDirections) {
+  const Recording recording = residual_step();
+  const StepFrames frames(recording);
+  ASSERT_EQ(frames.count(), 9u);  // affine, tanh, add, sum; sum, add, tanh, affine, x
+  EXPECT_EQ(frames.loss(), 3u);
+  EXPECT_EQ(frames.text(1),
+            "[2/9] forward: 2 tanh\n"
+            "  y = tanh(x)\n"
+            "  x = 1 affine  (1,2) f64  [[2, 4]]\n"
+            "  y             (1,2) f64  [[0.964, 0.9993]]\n"
+            "  y[0,1] = tanh(4) = 0.9993\n"
+            "  keeps for backward: output; 16 B, 16 B in all\n");
+  EXPECT_THAT(frames.text(3), HasSubstr("backward begins here, with dy = 1\n"));
+  EXPECT_EQ(frames.text(6),
+            "[7/9] backward 3: 2 tanh\n"
+            "  dy  (1,2) f64  arrives  [[1, 1]]\n"
+            "  dx = dy * (1 - y^2)\n"
+            "  dx[0,0] = 1 * (1 - 0.964^2) = 0.07065\n"
+            "  gradient of 1 affine  (1,2) f64  grows to  [[1.071, 1.001]]\n"
+            "  frees output; 16 B, 0 B still kept\n");
+  EXPECT_THAT(frames.text(8), HasSubstr("accumulate x"));
+  EXPECT_THAT(frames.text(8), HasSubstr("[[2.141, 2.003]]"));
+}
+
+TEST(StepFrames, AllValuesReadBackAsTheSameNumbers) {
+  const Recording recording = residual_step();
+  const std::string text = StepFrames(recording).text(1, {.all_values = true});
+  const size_t at = text.rfind("[0,:] ");
+  double first = 0, second = 0;
+  std::istringstream(text.substr(at + 6)) >> first >> second;
+  EXPECT_EQ(first, std::tanh(2.0));
+  EXPECT_EQ(second, std::tanh(4.0));
+}
+
+TEST(StepFrames, FindLooksRoundAbout) {
+  const Recording recording = residual_step();
+  const StepFrames frames(recording);
+  EXPECT_EQ(frames.find("tanh", 0), 1u);
+  EXPECT_EQ(frames.find("tanh", 1), 6u);
+  EXPECT_EQ(frames.find("tanh", 6), 1u);
+  EXPECT_EQ(frames.find("conv2d", 4), 4u);
+}
+
+TEST(StepFrames, LinesFitTheirColumns) {
+  const Tensor x = rand_normal({3, 9, 9, 2}, 0, 1, 1, 1), w = rand_normal({4, 3, 3, 2}, 0, 1, 1, 2);
+  w.set_requires_grad("a.parameter.with.a.long.name.in.a.deep.module.of.a.network.weight");
+  StepRecorder recorder({.values = true});
+  {
+    const TapeScope scope("a.layer.with.a.long.name.in.a.deep.module.of.a.network");
+    backward(mean(conv2d(x, w, {}, {.padding = 1})));
+  }
+  const Recording recording = recorder.recording();
+  const StepFrames frames(recording);
+  for (const bool all : {false, true}) {
+    for (size_t i = 0; i < frames.count(); ++i) {
+      std::istringstream lines(frames.text(i, {.width = 100, .all_values = all}));
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_LE(
+            std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }), 100)
+            << line;
+      }
+    }
+  }
+}
+
+TEST(StepFrames, JsonHasEveryNumber) {
+  const Recording recording = residual_step();
+  JsonWriter writer;
+  StepFrames(recording).write_json(writer, 6);
+  const JsonValue json = JsonValue::parse(writer.str(), {});
+  EXPECT_EQ(json.at("frame").as_int(), 7);
+  EXPECT_EQ(json.at("given").items()[0].at("values").items()[0].as_double(),
+            1 + (1 - std::tanh(2.0) * std::tanh(2.0)));
+  EXPECT_EQ(json.at("operands").items()[0].at("rule").as_string(), "dx = dy * (1 - y^2)");
+}
+
+}  // namespace
+}  // namespace whisker
