@@ -51,9 +51,17 @@ function(whisker_library name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/whisker>)
   target_compile_features(whisker_${name} PUBLIC cxx_std_20)
   target_link_libraries(whisker_${name} PRIVATE $<BUILD_INTERFACE:whisker_flags>)
-  # Not core when optimised: g++ 13 warns of what is right in core/trace and breaks on core/nvidia.
-  if(WHISKER_SANITIZE OR (WHISKER_TOGETHER AND NOT name STREQUAL core))
+  if(WHISKER_SANITIZE OR WHISKER_TOGETHER)
+    if(NOT WHISKER_SANITIZE)
+      # When optimised, g++ 13 warns of what is right in core/trace and breaks on core/nvidia.
+      list(FILTER ARGN EXCLUDE REGEX "^(trace|nvidia)/")
+    endif()
     whisker_compile_together(whisker_${name} ${ARGN})
+    list(LENGTH ARGN sources)
+    if(NOT CCACHE AND sources GREATER 10)  # ccache takes no precompiled headers as it is; ./quickstart has none
+      target_precompile_headers(whisker_${name} PRIVATE <algorithm> <chrono> <filesystem> <functional> <map> <memory>
+        <optional> <span> <string> <vector> <fmt/format.h>)
+    endif()
   endif()
 endfunction()
 
