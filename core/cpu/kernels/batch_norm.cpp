@@ -127,10 +127,13 @@ WHISKER_VECTORIZE void backward_rows(const T* x, const T* y, const T* dy,
   }
 }
 
-template <class Fn>
+// Blocks of 8 are those of processors without AVX-512, whose convolutions in bf16 go through f32.
+template <class T, class Fn>
 void visit_inner(int64_t inner, Fn&& fn) {
   if (inner == 16) return fn.template operator()<16>();
-  if (inner == 8) return fn.template operator()<8>();
+  if constexpr (std::is_same_v<T, float>) {
+    if (inner == 8) return fn.template operator()<8>();
+  }
   fn.template operator()<0>();
 }
 
@@ -220,7 +223,7 @@ void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const f
                   double* sum, double* squares) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
-  visit_inner(inner, [&]<int Inner>() {
+  visit_inner<T>(inner, [&]<int Inner>() {
     for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
       sums.stretch_of(thread, channel, [&](float* first, float* second) {
         moments_stretch<Inner>(x + row * inner, shift + channel, rows, inner, first, second);
@@ -234,7 +237,7 @@ template <class T>
 void norm_apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
                 T* y) {
   const int64_t inner = p.planes.inner;
-  visit_inner(inner, [&]<int Inner>() {
+  visit_inner<T>(inner, [&]<int Inner>() {
     visit_norm_activation(p.activation, [&]<class F>() {
       visit_bool(residual != nullptr, [&]<bool Residual>() {
         for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
@@ -253,7 +256,7 @@ void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, c
                         double* correlation) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
-  visit_inner(inner, [&]<int Inner>() {
+  visit_inner<T>(inner, [&]<int Inner>() {
     visit_norm_activation(p.activation, [&]<class F>() {
       visit_bool(dresidual != nullptr, [&]<bool Keep>() {
         visit_bool(x != nullptr, [&]<bool Correlate>() {
@@ -277,7 +280,7 @@ void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* d
                          const NormFactors& factors, const float* offset, const float* slope,
                          T* dx) {
   const int64_t inner = p.planes.inner;
-  visit_inner(inner, [&]<int Inner>() {
+  visit_inner<T>(inner, [&]<int Inner>() {
     visit_norm_activation(p.activation, [&]<class F>() {
       visit_bool(slope != nullptr, [&]<bool Slope>() {
         for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
