@@ -193,6 +193,13 @@ void describe_transformers(SafetensorsFile& file, const fs::path& folder, HubJso
   add_note(file, std::move(text));
   add_note(file, config.note(""));
   add_note(file, processor.note(by_input_option));
+  if (images.resize_short > 0) {
+    add_note(file,
+             fmt::format("{}: where an odd number of pixels is cut off, the center may begin one "
+                         "pixel later than transformers', as torchvision's: it is rounded half to "
+                         "even, not down",
+                         printable(file.name())));
+  }
   file.describe({{"config", fmt::format("model: {}\n", network.section)},
                  {"classes", class_names_json(names)},
                  {"preprocess", images.json()}});
