@@ -1,8 +1,7 @@
 // Any text as the JSON of a recording, beside the tensors of a real one, gives a recording that
 // every view shows, or one checkpoint error.
-#include "core/autograd/autograd.h"
+#include "apps/study/builtin_networks.h"
 #include "core/io/safetensors_stream.h"
-#include "core/ops/ops.h"
 #include "core/trace/recording_file.h"
 #include "core/trace/step_frames.h"
 #include "core/trace/step_recorder.h"
@@ -15,15 +14,14 @@
 namespace whisker {
 namespace {
 
-// The seed tests/fuzz/corpus/recording/step.json is recording_json() of this.
+// The seed tests/fuzz/corpus/recording/conv.json is the JSON in what `whisker study record conv
+// device=reference` writes.
 Recording recorded_step() {
-  constexpr TensorOptions f32{.dtype = DType::f32, .device = reference_device};
-  const Tensor x = rand_normal({1, 4, 4, 1}, 0, 1, 3, 1, f32);
-  const Tensor w = rand_normal({2, 3, 3, 1}, 0, 1, 3, 2, f32).set_requires_grad("w");
+  const BuiltinNetwork& conv = *find_builtin_network("conv");
+  const Expression expression(std::string(conv.formula), conv.bindings,
+                              {.tensor = {.device = reference_device}});
   StepRecorder recorder({.values = true});
-  const Tensor y = max_pool2d(relu(conv2d(x, w, {}, {.padding = 1})), {});
-  backward(
-      mean(softmax(matmul(y.reshape({2, 4}), slice(y.reshape({4, 2}), 0, 1, 3).reshape({4, 1})))));
+  expression.run(recorder);
   return recorder.recording();
 }
 
