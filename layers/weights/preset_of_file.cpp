@@ -172,7 +172,7 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   if (!found) return std::nullopt;
   if (said.empty() && by_json) refuse_architecture(file, found->name);
   found->unknown = std::move(unknown);
-  if (!said.empty() && !said[0].name->tag.unread.empty()) {
+  if (!said.empty() && found->misnamed.empty() && !said[0].name->tag.unread.empty()) {
     found->unread = fmt::format("{} of {}", excerpt(said[0].name->tag.unread), said[0].by);
   }
   // "resnet50" and resnet50.a3_in1k.pth: the weaker name says more.
