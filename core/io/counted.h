@@ -16,7 +16,7 @@ inline std::string counted(int64_t count, std::string_view one, std::string_view
 
 /// "1 row", "2 rows", "2 classes", "2 batches".
 inline std::string counted(int64_t count, std::string_view one) {
-  const bool hisses = one.ends_with('s') || one.ends_with("ch");
+  const bool hisses = one.ends_with('s') || one.ends_with("tch");
   return counted(count, one, fmt::format("{}{}", one, hisses ? "es" : "s"));
 }
 

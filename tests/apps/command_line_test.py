@@ -187,7 +187,7 @@ class CommandLine(ProgramTest):
         self.assertGreater(max(entry["backward_step"] for entry in trace["entries"]), 0)
         narrow = json.loads(self.whisker("study", "trace", "c.yaml", *self.data, "precision=bf16", "--json").stdout)
         self.assertIn("bf16 on cpu", narrow["network"])
-        self.assertEqual([{entry["name"]: entry["dtype"] for entry in one["entries"]}["conv2d"]
+        self.assertEqual([{entry["name"]: entry["outputs"][0]["dtype"] for entry in one["entries"]}["conv2d"]
                           for one in (trace, narrow)], ["f32", "bf16"])
         self.assertIn("precision", self.whisker("study", "trace", "c.yaml", *self.data, "precision=f16", code=2).stderr)
 

@@ -128,7 +128,7 @@ class HubFolders(ProgramTest):
         self.assertIn("recognised by --model as mobilenetv3_small_100", said)
         (timm / "model.safetensors").rename(timm / "w.safetensors")
         _, said = self.classify("timm/w.safetensors")
-        self.assertIn("timm/config.json beside it is not read, but beside model.safetensors", said)
+        self.assertIn("timm/config.json beside it is not read, as it is beside model.safetensors", said)
 
     @unittest.skipUnless(LITE0.exists(), f"without {LITE0}")
     def test_efficientnet_lite0_is_fine_tuned_and_exported(self):

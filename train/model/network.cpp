@@ -149,7 +149,7 @@ void add_recognised(const SafetensorsFile& file, const GivenFacts& given, Metada
   const auto beside = std::filesystem::path(file.name()).parent_path() / "config.json";
   if (file.network_by() != by_config_json && std::filesystem::exists(beside, error)) {
     notes.push_back(
-        fmt::format("{} beside it is not read, but beside model.safetensors or "
+        fmt::format("{} beside it is not read, as it is beside model.safetensors or "
                     "pytorch_model.bin: --model, --classes and --input say what else "
                     "is known",
                     printable(beside.string())));

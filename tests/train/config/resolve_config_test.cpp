@@ -1,6 +1,7 @@
 // What a configuration takes from the weights it starts from, and what it says of that.
 #include "train/resolve_config.h"
 
+#include "layers/weights/tensor_names.h"
 #include "layers/weights/weights.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
@@ -301,13 +302,17 @@ TEST(ResolveConfig, SizesKeepTheMiddleAndNumbersTheirUnits) {
 TEST(ResolveConfig, PreprocessingFollowsTheTagOfTheWeights) {
   const Model model =
       build_model(YamlNode::parse("regnety_004", "t"), {.input = {1, 224, 224, 3}, .classes = 10});
+  std::vector<std::string> names;
+  for (const auto& parameter : model.net->parameters()) names.push_back(parameter->name());
+  names = names_of(Naming::timm, names);
   const TemporaryFolder folder;
   const auto found = [&](const std::string& file, const std::string& network) {
     const std::vector<std::byte> zeros(size_t{4} << 20);
     std::vector<SafetensorsEntry> entries;
-    for (const auto& parameter : model.net->parameters()) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto& parameter = model.net->parameters()[i];
       const Shape shape = file_shape(*parameter);
-      entries.push_back({.name = parameter->name(),
+      entries.push_back({.name = names[i],
                          .dtype = DType::f16,
                          .shape = {shape.begin(), shape.end()},
                          .bytes = [&zeros, bytes = static_cast<size_t>(2 * shape.count())] {

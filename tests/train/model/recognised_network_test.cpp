@@ -104,8 +104,9 @@ TEST(RecognisedNetwork, SaysThatAConfigBesideItIsNotRead) {
   EXPECT_EQ(notes().size(), 1U);
   const std::string beside = folder.write("config.json", "{}").string();
   EXPECT_THAT(notes(), ElementsAre(HasSubstr("by its file name as resnet18"),
-                                   beside + " beside it is not read: --model, --classes and "
-                                            "--input say what else is known"));
+                                   beside + " beside it is not read, as it is beside "
+                                            "model.safetensors or pytorch_model.bin: --model, "
+                                            "--classes and --input say what else is known"));
 }
 
 TEST(RecognisedNetwork, FollowsTheTagOfItsWeights) {
