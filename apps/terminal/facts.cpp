@@ -3,10 +3,10 @@
 #include "apps/terminal/command.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
-#include "core/io/file.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
+#include "data/files/text_file.h"
 #include "train/experiment.h"
 #include "train/metrics/metrics.h"
 #include "train/model/imagenet_classes.h"
@@ -17,8 +17,7 @@ namespace whisker {
 namespace {
 
 std::vector<std::string> read_names(const std::string& path) {
-  constexpr size_t most_bytes = 16 << 20;
-  const std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
+  const std::string text = read_text(path, LineEnds::lf_for_cr);
   if (find_invalid_utf8(text) != std::string_view::npos) {
     fail(ErrorKind::data, "{}: expected class names in UTF-8, one per line", path);
   }

@@ -63,8 +63,11 @@ std::string decode_text(std::string& text, LineEnds line_ends) {
   if (std::ranges::count(begin, '\0') * 4 > std::ssize(begin)) {
     return "holds NUL bytes, as UTF-16 without a byte order mark does: save it as UTF-8";
   }
-  if (line_ends == LineEnds::lf_for_cr && text.find('\n') == std::string::npos) {
-    std::ranges::replace(text, '\r', '\n');
+  if (line_ends == LineEnds::kept) return "";
+  if (text.find('\n') == std::string::npos) std::ranges::replace(text, '\r', '\n');
+  constexpr size_t separator_line = 5;
+  if (text.starts_with("sep=") && text.find_first_of("\r\n") == separator_line) {
+    return "begins with a line for spreadsheets ('sep='): remove it";
   }
   return "";
 }

@@ -47,6 +47,7 @@ class Evaluate(ProgramTest):
 
     def test_names_that_replace_the_stored_ones(self):
         for names, code, says in (("c1\nc0\n", 2, "got its own in another order: class 1 is 'c0', not 'c1'"),
+                                  ("\ufeffc0\r\nc2\r\n", 0, "--classes renames its classes, such as 'c1' to 'c2'"),
                                   ("x\nc1\n", 0, "--classes renames its classes, such as 'c0' to 'x'"),
                                   ("x\nx\n", 2, "--classes: expected every name once, got 'x' again")):
             (self.folder / "names.txt").write_text(names)

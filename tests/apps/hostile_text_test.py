@@ -221,6 +221,8 @@ class HostileText(ProgramTest):
         self.says("generate", "runs/language/best.safetensors", "--prompt", "the" + VALID, "--temperature", "5",
                   "--length", "300", shows="\\u009b", own_lines=False)
         self.says("generate", "runs/language/best.safetensors", "--prompt", BROKEN, own_lines=False)
+        (self.folder / "words.txt").write_bytes(("the cat sat. " * 60).encode("utf-16-le"))
+        self.assertIn("holds NUL bytes", self.whisker("train", "language.yaml", code=3).stderr)
         rows = "".join(f"{i},{i % 7}\n" for i in range(60))
         (self.folder / "series.csv").write_bytes(f'month,"{VALID}"\n{rows}'.encode())
         (self.folder / "series.yaml").write_text(SERIES)

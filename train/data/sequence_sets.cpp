@@ -87,9 +87,9 @@ std::vector<SequenceExample> examples_of(const LabelledRows& rows,
 std::string read_plain_text(const std::filesystem::path& path) {
   constexpr size_t most_bytes = size_t{1} << 31;
   std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
-  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
   // UTF-8's own mark stays a character: runs that began with it resume.
-  if (const std::string fault = utf16 ? decode_text(text, LineEnds::kept) : ""; !fault.empty()) {
+  const bool marked = text.starts_with("\xef\xbb\xbf");
+  if (const std::string fault = marked ? "" : decode_text(text, LineEnds::kept); !fault.empty()) {
     fail(ErrorKind::data, "{}: the file {}.", printable(path.string()), fault);
   }
   if (const size_t at = find_invalid_utf8(text); at != std::string::npos) {

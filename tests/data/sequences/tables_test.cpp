@@ -109,6 +109,7 @@ TEST(TextTables, EncodingsAndLineEnds) {
     return message_of(ErrorKind::data, [&] { text_of(folder, content, by_name); });
   };
   EXPECT_THAT(refused(utf16(plain).substr(2)), HasSubstr("UTF-16 without a byte order mark"));
+  EXPECT_THAT(refused("sep=,\r\n" + plain), HasSubstr("('sep='): remove it"));
   EXPECT_THAT(refused(utf16(plain) + "x"), HasSubstr("odd number of bytes"));
   EXPECT_THAT(refused(utf16("a") + std::string("\x00\xdc", 2)), HasSubstr("which byte 5 is not"));
   EXPECT_THAT(refused(std::string("\xff\xfe\0\0a\0\0\0", 8)), HasSubstr("UTF-32"));

@@ -302,16 +302,16 @@ TEST(ResolveConfig, SizesKeepTheMiddleAndNumbersTheirUnits) {
 TEST(ResolveConfig, PreprocessingFollowsTheTagOfTheWeights) {
   const Model model =
       build_model(YamlNode::parse("regnety_004", "t"), {.input = {1, 224, 224, 3}, .classes = 10});
+  const auto parameters = model.net->parameters();
   std::vector<std::string> names;
-  for (const auto& parameter : model.net->parameters()) names.push_back(parameter->name());
+  for (const auto& parameter : parameters) names.push_back(parameter->name());
   names = names_of(Naming::timm, names);
   const TemporaryFolder folder;
   const auto found = [&](const std::string& file, const std::string& network) {
     const std::vector<std::byte> zeros(size_t{4} << 20);
     std::vector<SafetensorsEntry> entries;
     for (size_t i = 0; i < names.size(); ++i) {
-      const auto& parameter = model.net->parameters()[i];
-      const Shape shape = file_shape(*parameter);
+      const Shape shape = file_shape(*parameters[i]);
       entries.push_back({.name = names[i],
                          .dtype = DType::f16,
                          .shape = {shape.begin(), shape.end()},

@@ -31,6 +31,13 @@ TEST(UnusedSettings, AreNamedWithWhatTheyAreFor) {
   EXPECT_THAT(unused_of({"data.kind=rows", "augment.rotation=10", "data.text.steps=9"}),
               ElementsAre("augment.rotation has no effect: it is for data.kind images",
                           "data.text.steps has no effect: it is for data.kind language"));
+  EXPECT_THAT(unused_of({"data.kind=text", "data.csv=a.csv", "data.label_pattern={label}_*"}),
+              ElementsAre("data.label_pattern, data.csv have no effect: they are for data.kind "
+                          "images"));
+  EXPECT_THAT(unused_of({"data.header=true", "init.skip=[fc]"}),
+              ElementsAre("init.skip has no effect: it is for init.from",
+                          "data.header has no effect: it is for tables, of data.kind text, rows or "
+                          "series"));
   EXPECT_THAT(unused_of({"augment.crop_scale=[0.5, 1]"}),
               ElementsAre("augment.crop_scale has no effect: it is for "
                           "augment.random_resized_crop true"));
