@@ -16,6 +16,7 @@
 #include "data/sequences/table_header.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -117,6 +118,7 @@ class Reader {
       if (options.rules > 1) refuse_split_files(root, texts, options);
       for (const WalkedFile& file : texts) {
         add_class_file(root / file.path);
+        if (options.rules > 1) named_.insert(fs::path(file.path).stem().string());
         count(file);
       }
       return;
@@ -138,6 +140,7 @@ class Reader {
       }
       const std::string label = file.path.substr(0, slash);
       empty.erase(label);
+      if (options.rules > 1) named_.insert(label);
       count(file);
       const fs::path path = root / file.path;
       std::string text = read_file(path, most_text_bytes, ErrorKind::data);
@@ -205,10 +208,21 @@ class Reader {
       for (std::string& pair : similar_classes(all.classes)) all.notes.push_back(std::move(pair));
     }
     check_bad_rows(all.bad, total, options.max_bad);
+    if (options.classes.empty()) refuse_lost_classes(all.classes, options.name);
     return all;
   }
 
  private:
+  void refuse_lost_classes(const std::vector<std::string>& classes, const std::string& name) const {
+    std::vector<std::string> lost;
+    std::ranges::set_difference(named_, classes, std::back_inserter(lost));
+    if (lost.empty()) return;
+    fail(ErrorKind::data,
+         "{}: no text that can be used of {}, whose files or folders are there. Fill or mend them, "
+         "or remove them.",
+         name, quoted_list(lost));
+  }
+
   void count(const WalkedFile& file) {
     ++files_;
     links_ += file.link ? 1 : 0;
@@ -249,6 +263,7 @@ class Reader {
   std::vector<Found> found_;
   std::vector<BadRow> bad_;
   std::vector<SkippedFile> skipped_;
+  std::set<std::string> named_;  // the classes that files and folders are named after
   int64_t files_ = 0, links_ = 0;
   std::vector<std::string> notes_;
 };

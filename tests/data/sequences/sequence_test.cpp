@@ -174,6 +174,22 @@ TEST(LabelledText, OnlyTxtFilesAreTexts) {
   }
 }
 
+TEST(LabelledText, AClassWithoutAUsableTextIsNotLost) {
+  const TemporaryFolder folder;
+  for (const char* name : {"files/a.txt", "files/b.txt", "folders/a/1.txt", "folders/b/1.txt"}) {
+    folder.write(name, "text\n");
+  }
+  folder.write("files/c.txt", "");
+  folder.write("folders/c/1.txt", "");
+  for (const char* name : {"files", "folders"}) {
+    EXPECT_THAT(message_of(ErrorKind::data,
+                           [&] { read_labelled_text(folder / name, {.max_bad = 9}); }),
+                HasSubstr("no text that can be used of 'c', whose files or folders are there"));
+    EXPECT_THAT(read_labelled_text(folder / name, {.max_bad = 9, .rules = 1}).classes,
+                testing::ElementsAre("a", "b"));
+  }
+}
+
 TEST(LabelledText, FoldersWithoutTextsSayWhatIsExpected) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::filesystem::path& path, std::vector<std::string> classes) {
