@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "data/sequences/table_header.h"
 
 #include <algorithm>
@@ -49,6 +50,29 @@ std::string TextInput::decode(std::span<const int64_t> numbers) const {
     text += token;
   }
   return text;
+}
+
+UnknownTokens unknown_tokens(const Vocabulary& vocabulary, const TokenCounts& counts) {
+  UnknownTokens found;
+  int64_t most = 0;
+  for (const auto& [token, count] : counts) {
+    found.all += count;
+    if (vocabulary.number_of(token) != Vocabulary::unknown) continue;
+    found.unknown += count;
+    if (count > most) found.example = token;
+    most = std::max(most, count);
+  }
+  return found;
+}
+
+std::string TextInput::unknown_note(const TokenCounts& counts) const {
+  const UnknownTokens found = unknown_tokens(vocabulary, counts);
+  if (found.unknown == 0) return "";
+  return fmt::format(
+      "{:.1f} % of the {} tokens, such as {}, are not in the vocabulary and are read as one "
+      "unknown token",
+      100 * static_cast<double>(found.unknown) / static_cast<double>(found.all), found.all,
+      excerpt(found.example));
 }
 
 void TextInput::count(std::string_view text, TokenCounts& counts) const {

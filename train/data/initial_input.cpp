@@ -72,15 +72,7 @@ std::optional<InitialInput> initial_input(const Config& config) {
 
 std::string vocabulary_note(const std::string& file, const TextInput& input,
                             const TokenCounts& counts) {
-  int64_t all = 0, unknown = 0, most = 0;
-  std::string example;
-  for (const auto& [token, count] : counts) {
-    all += count;
-    if (input.vocabulary.number_of(token) != Vocabulary::unknown) continue;
-    unknown += count;
-    if (count > most) example = token;
-    most = std::max(most, count);
-  }
+  const auto [all, unknown, example] = unknown_tokens(input.vocabulary, counts);
   if (all > 0 && unknown == all) {
     fail(ErrorKind::data,
          "data.train: expected tokens of the vocabulary of {}, which is kept, got none: its {} "

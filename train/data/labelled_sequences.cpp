@@ -44,13 +44,20 @@ struct Opener {
     fail(ErrorKind::usage, "{}: the network reads images", path.string());
   }
   LabelledSequences operator()(const TextInput& input) const {
+    TokenCounts counts;
     if (network.signature().task() == Task::language_model) {
-      return {
+      const std::string text = read_plain_text(path);
+      input.count(text, counts);
+      LabelledSequences all{
           .source = std::make_unique<TextStream>(
-              input.encode(read_plain_text(path)),
+              input.encode(text),
               TextStreamOptions{
                   .rows = batch_size, .steps = network.signature().usual_steps(), .part = part}),
           .bad = {}};
+      if (std::string note = input.unknown_note(counts); !note.empty()) {
+        all.notes.push_back(std::move(note));
+      }
+      return all;
     }
     LabelledText text = read_labelled_text(
         path,
@@ -62,6 +69,10 @@ struct Opener {
          .name = "evaluate"});
     if (!options.csv.empty()) keep_listed(text);
     const std::vector<int64_t> all = all_of(text.examples.size());
+    for (const LabelledText::Example& one : text.examples) input.count(one.text, counts);
+    if (std::string note = input.unknown_note(counts); !note.empty()) {
+      text.notes.push_back(std::move(note));
+    }
     return {.source = in_order(encode(text, all, input), batch_size),
             .bad = std::move(text.bad),
             .use = text.use(),

@@ -114,6 +114,12 @@ void keep_few(const Config& config, Parts& parts) {
   parts = {.train = few, .val = few};
 }
 
+void note_unknown(const char* name, const TextInput& input, const TokenCounts& counts,
+                          RunData& run) {
+  const std::string note = input.unknown_note(counts);
+  if (!note.empty()) run.notes.push_back(fmt::format("{}: {}", name, note));
+}
+
 // The vocabulary of the weights that the run starts from, else that of `counts`.
 void set_vocabulary(const Config& config, const TokenCounts& counts, TextInput& input,
                     RunData& run) {
@@ -123,6 +129,7 @@ void set_vocabulary(const Config& config, const TokenCounts& counts, TextInput& 
   input.vocabulary =
       kept ? kept->vocabulary
            : Vocabulary(counts, {.min_count = text.min_count, .max_size = text.max_vocabulary});
+  if (!kept) note_unknown("data.train", input, counts, run);
   if (!kept || initial->file.empty()) return;
   run.notes.push_back(vocabulary_note(initial->file, input, counts));
   for (const auto& [key, limits] : {std::pair("min_count", text.min_count > 1),
@@ -180,11 +187,17 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
   }
   set_vocabulary(config, counts, input, run);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
+  const LabelledText& validated = own ? train : other;
+  TokenCounts val_counts;
+  for (const int64_t i : parts.val) {
+    input.count(validated.examples[static_cast<size_t>(i)].text, val_counts);
+  }
+  note_unknown("validation", input, val_counts, run);
   Split split{.train = encode(train, parts.train, input),
-              .val = encode(own ? train : other, parts.val, input)};
+              .val = encode(validated, parts.val, input)};
   if (keep == KeepExamples::yes) {
     run.train_examples = examples_of(train, parts.train);
-    run.val_examples = examples_of(own ? train : other, parts.val);
+    run.val_examples = examples_of(validated, parts.val);
   }
   run.signature = {.input = std::move(input), .classes = train.classes};
   make_sources(config, std::move(split), run);
@@ -211,6 +224,9 @@ RunData open_language(const Config& config, Partition part) {
   TokenCounts counts;
   input.count(train, counts);
   set_vocabulary(config, counts, input, run);
+  TokenCounts val_counts;
+  input.count(val, val_counts);
+  note_unknown("validation", input, val_counts, run);
   std::vector<int64_t> tokens = input.encode(train);
   if (config.train.overfit_batches > 0) {
     const int64_t most =

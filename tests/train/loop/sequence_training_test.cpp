@@ -24,7 +24,9 @@
 namespace whisker::test {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
   const TemporaryFolder folder;
@@ -55,6 +57,22 @@ TEST(SequenceTraining, LearnsWordsAndClassifiesThemFromTheFile) {
       run.folder.best().string() +
           ": expected outputs that are numbers, got NaN or Inf for 'cbcab'. Its weights are "
           "too large or damaged, or its training diverged: use an earlier or another file.");
+}
+
+TEST(SequenceTraining, TokensThatTheVocabularyLacksAreSaid) {
+  const TemporaryFolder folder;
+  write_two_languages(folder);
+  const Experiment limited(text_config(folder, {"data.text.max_vocabulary=4"}));
+  EXPECT_THAT(limited.notes, Contains(HasSubstr("tokens, such as 'a', are not in the vocabulary")));
+  TestRun run(text_config(folder, {"train.epochs=1"}));
+  EXPECT_THAT(run.experiment.notes, Not(Contains(HasSubstr("not in the vocabulary"))));
+  run.train();
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  folder.write("others/with.txt", "xyx\n");
+  folder.write("others/without.txt", "b\n");
+  EXPECT_THAT(open_labelled(network, folder / "others", {}, 16).notes,
+              Contains("75.0 % of the 4 tokens, such as 'x', are not in the vocabulary and are "
+                       "read as one unknown token"));
 }
 
 // A bias so large that exp() of the forecast overflows while the loss is finite: the run goes on,
