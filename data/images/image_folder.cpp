@@ -45,6 +45,28 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
   }
 }
 
+// Of folders within a class folder that has images of its own, too: one may have slipped there.
+std::string nested_note(const std::vector<ImageFile>& files, const std::string& name) {
+  std::set<std::string> with_images;
+  for (const ImageFile& file : files) {
+    const size_t slash = file.path.find('/');
+    if (file.path.find('/', slash + 1) == std::string::npos) {
+      with_images.insert(file.path.substr(0, slash));
+    }
+  }
+  int64_t nested = 0;
+  std::string example;
+  for (const ImageFile& file : files) {
+    const size_t slash = file.path.find('/'), end = file.path.find('/', slash + 1);
+    if (end == std::string::npos || !with_images.contains(file.path.substr(0, slash))) continue;
+    if (nested++ == 0) example = file.path.substr(0, end);
+  }
+  if (nested == 0) return "";
+  return fmt::format("{}: {} in folders beside a class's own images, such as {}, {} of that class",
+                     name, counted(nested, "image"), printable(example),
+                     nested == 1 ? "is" : "are");
+}
+
 NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
                          const ImageFolderOptions& options) {
   NamedImages named;
@@ -73,6 +95,9 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
     SplitsInClasses splits;
     for (const ImageFile& file : named.files) splits.add(file.path);
     splits.refuse(root, options.name);
+  }
+  if (std::string note = nested_note(named.files, options.name); !note.empty()) {
+    named.notes.push_back(std::move(note));
   }
   const std::string shown = printable(root.string());
   if (named.files.empty() && loose > 0) {

@@ -16,6 +16,7 @@ namespace whisker {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using Names = std::vector<std::string>;
 
@@ -250,6 +251,19 @@ TEST(ImageFolder, TakesLabelsFromNames) {
   EXPECT_EQ(found.skipped[0].path, "train/x.jpg");
   EXPECT_THAT(error_of(folder.path(), {.label_pattern = "{label}-#.png"}),
               AllOf(HasSubstr("'{label}-#.png'"), HasSubstr("train/x.jpg")));
+}
+
+TEST(ImageFolder, SaysThatAFolderLiesInAClass) {
+  TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "cat/dog/1.jpg", "cat/dog/2.jpg", "bird/a/1.jpg",
+                           "bird/b/2.jpg"}) {
+    folder.write(name);
+  }
+  const ImageFolder found = open_image_folder(folder.path());
+  EXPECT_EQ(found.classes, (Names{"bird", "cat"}));
+  EXPECT_THAT(found.notes,
+              ElementsAre("data: 2 images in folders beside a class's own images, such as cat/dog, "
+                          "are of that class"));
 }
 
 TEST(ImageFolder, SaysThatALabelMayBeLonger) {
