@@ -113,11 +113,41 @@ std::vector<SkippedFile> skipped_files(const ImageFolder& train, const ImageFold
   return files;
 }
 
-void write_check(JsonWriter& json, const CheckResult& result, const ImageFolder& train,
-                 const ImageFolder* val) {
+// Lines as "files      48 of 60 files used", for JSON: "files: 48 of 60 files used"; notes as such.
+std::vector<std::string> notes_of(const std::string& lines) {
+  std::vector<std::string> notes;
+  for (size_t begin = 0, end; (end = lines.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    const std::string_view line = std::string_view(lines).substr(begin, end - begin);
+    const size_t word = line.find(' '), rest = line.find_first_not_of(' ', word);
+    const std::string_view kind = line.substr(0, word), text = line.substr(rest);
+    notes.push_back(kind == "note" ? std::string(text) : fmt::format("{}: {}", kind, text));
+  }
+  return notes;
+}
+
+std::string said_lines(const ImageFolder& train, const ImageFolder* val) {
+  std::string text;
+  for (const ImageFolder* folder : {&train, val}) {
+    const std::string use = folder ? folder->use() : "";
+    if (use.empty()) continue;
+    text += fmt::format("files      {}: {}\n", printable(folder->root.string()), use);
+  }
+  if (const PngBits depth = find_png_bits(train, -1); depth.bits < 16) {
+    text += "depth      " + depth.note() + "\n";
+  }
+  return text;
+}
+
+void write_check(JsonWriter& json, const CheckResult& result, const std::string& splits,
+                 const ImageFolder& train, const ImageFolder* val) {
+  std::vector<std::string> notes = result.notes;
+  for (std::string& note : notes_of(splits + said_lines(train, val))) {
+    notes.push_back(std::move(note));
+  }
   json.begin_object().field("schema_version", 2).field("images", result.images);
   json.field("skipped", count_unsupported_formats(skipped_files(train, val)));
-  json.list("problems", result.problems).list("notes", result.notes);
+  json.list("problems", result.problems).list("notes", notes);
   json.list("bad", result.bad, [&](const BadFile& bad) {
     json.begin_object().field("path", name_of_file(train, val, {bad.in_val, bad.index}));
     json.field("reason", bad.reason).end_object();
@@ -153,14 +183,7 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
       text += fmt::format("             {}\n", printable(name_of_file(train, val, file)));
     }
   }
-  for (const ImageFolder* folder : {&train, val}) {
-    const std::string use = folder ? folder->use() : "";
-    if (use.empty()) continue;
-    text += fmt::format("files      {}: {}\n", printable(folder->root.string()), use);
-  }
-  if (const PngBits depth = find_png_bits(train, -1); depth.bits < 16) {
-    text += "depth      " + depth.note() + "\n";
-  }
+  text += said_lines(train, val);
   std::map<std::string, std::vector<std::string>> reasons;  // of images that are skipped
   for (const SkippedFile& file : skipped_files(train, val)) {
     if (file.format.empty() && has_image_name(file.path)) {
@@ -214,8 +237,11 @@ void add_check(CLI::App& data, Invocation& invocation) {
     const ImageFolder* val_folder = val ? &*val : nullptr;
     CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
     result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
+    for (const ImageFolder* folder : {&train, val_folder}) {
+      if (folder) result.notes.insert(result.notes.end(), folder->notes.begin(), folder->notes.end());
+    }
     JsonWriter json;
-    if (arguments->json) write_check(json, result, train, val_folder);
+    if (arguments->json) write_check(json, result, arguments->splits, train, val_folder);
     print_result(arguments->json ? json.str() + "\n"
                                  : arguments->splits + check_text(result, train, val_folder));
     const bool sound = result.problems.empty() && result.bad.empty();
@@ -225,7 +251,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
 
 // --- stats -----------------------------------------------------------------------------------
 
-void write_stats(JsonWriter& json, const FolderStatistics& s) {
+void write_stats(JsonWriter& json, const FolderStatistics& s, const std::string& said) {
   json.begin_object().field("schema_version", 2).field("images", s.images);
   json.field("unreadable", std::ssize(s.unreadable));
   json.list("classes", s.classes, [&](const FolderStatistics::Class& c) {
@@ -240,7 +266,7 @@ void write_stats(JsonWriter& json, const FolderStatistics& s) {
     json.begin_object().field("from", bin.from).field("to", bin.to);
     json.field("count", bin.count).end_object();
   });
-  json.list("mean", s.mean).list("std", s.deviation).end_object();
+  json.list("mean", s.mean).list("std", s.deviation).list("notes", notes_of(said)).end_object();
 }
 
 std::string stats_text(const FolderStatistics& s) {
@@ -277,14 +303,14 @@ void add_stats(CLI::App& data, Invocation& invocation) {
     const PngBits depth = find_png_bits(folder, -1);  // as training reads them
     const FolderStatistics result = folder_statistics(
         folder, {.rules = {.png_bits = depth.bits}, .progress = scan_progress(invocation)});
-    JsonWriter json;
-    if (arguments->json) write_stats(json, result);
     std::string text = arguments->splits;
     for (const std::string& note : folder.notes) {
       text += fmt::format("note       {}\n", printable(note));
     }
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
     if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
+    JsonWriter json;
+    if (arguments->json) write_stats(json, result, text);
     print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));
     for (const SkippedFile& file : result.unreadable) {
       tell_unreadable((folder.root / file.path).string(), file.reason);

@@ -31,7 +31,7 @@ std::string operands_text(const std::vector<TapeEntry>& entries, const TapeEntry
   return text;
 }
 
-std::string bytes_text(int64_t bytes) {
+std::string listed_bytes(int64_t bytes) {
   return bytes > 0 ? human_bytes(static_cast<uint64_t>(bytes)) : std::string();
 }
 
@@ -56,7 +56,7 @@ std::string tape_listing(const Recording& recording, size_t width) {
     const int64_t bytes = entry.saved_bytes();
     forward.add({fmt::format("{}", entry.number), entry.name, entry.layer,
                  operands_text(entries, entry), entry.shape().str(),
-                 std::string(name_of(entry.dtype())), saved_text(entry), bytes_text(bytes),
+                 std::string(name_of(entry.dtype())), saved_text(entry), listed_bytes(bytes),
                  fmt::format("{:.3f}", entry.forward_ms)});
     forward_ms += entry.forward_ms;
     ++operators;

@@ -76,6 +76,9 @@ class Images(ProgramTest):
         self.assertIn(f"data.train: {used}", done.stderr)
         done = self.whisker("data", "check", "mixed")
         self.assertIn(f"files      mixed: {used}\n8 images, 0 bad", done.stdout)
+        for command in ("check", "stats"):
+            said = json.loads(self.whisker("data", command, "mixed", "--json").stdout)["notes"]
+            self.assertTrue(any(" files used" in note for note in said), said)
         self.assertEqual(json.loads(self.whisker("data", "check", "mixed", "--json").stdout)["skipped"], 10)
         self.assertIn("8 images, 0 unreadable", self.whisker("data", "stats", "mixed").stdout)
         self.assertIn(used, self.whisker("classify", self.weights, "mixed").stderr)
