@@ -265,8 +265,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
       parameters, device, static_cast<uint64_t>(config.seed),
       ArenaTypes{.compute = precision, .wide_gradients = config.train.accumulate > 1});
   if (!config.init.from.empty() && start == StartFrom::initial_weights) {
-    const InitialWeights loaded =
-        load_initial_weights(config.init, model, *arena, signature);
+    const InitialWeights loaded = load_initial_weights(config, model, *arena, signature);
     notes.insert(notes.end(), loaded.notes.begin(), loaded.notes.end());
     initial_batches = loaded.batches_tracked;
   }

@@ -47,9 +47,9 @@ std::string levels_below(fs::path folder, bool texts) {
   return levels;
 }
 
-std::string as_classes(const fs::path& folder, bool texts) {
+std::string as_classes(const fs::path& folder, bool texts, const std::string& above) {
   if (texts) return "rename them";
-  return fmt::format("set data.label_pattern (--label-pattern) to '{{label}}{}'",
+  return fmt::format("set data.label_pattern (--label-pattern) to '{{label}}{}{}'", above,
                      levels_below(folder, texts));
 }
 

@@ -17,8 +17,10 @@ std::vector<std::string> folders_alone(const std::filesystem::path& folder, bool
 /// "/*" for each level of folders below `folder`, and for their examples.
 std::string levels_below(std::filesystem::path folder, bool texts);
 
-/// How the folders beside `folder` are read as classes: "set data.label_pattern ...".
-std::string as_classes(const std::filesystem::path& folder, bool texts);
+/// How the folders beside `folder` are read as classes: "set data.label_pattern ...". `above`: "/*"
+/// for each level from theirs down to `folder`, where that lies deeper.
+std::string as_classes(const std::filesystem::path& folder, bool texts,
+                       const std::string& above = "");
 
 /// The names of folders that all of some folders hold, but those of splits.
 struct CommonFolders {

@@ -73,13 +73,15 @@ void refuse_wrapped(const fs::path& root, const std::vector<std::string>& folder
   if (wrapped.empty()) return;
   std::vector<std::string> splits = folders_alone(wrapped, search.texts);
   std::erase_if(splits, [](const auto& name) { return split_of_name(name) == Split::none; });
+  const fs::path train = wrapped / *std::ranges::find(splits, Split::train, split_of_name);
+  std::string above;
+  for ([[maybe_unused]] const fs::path& level : wrapped.lexically_relative(root)) above += "/*";
   const bool may_be_classes = folders.size() > 1 && !search.labels_in_names && !search.texts;
   fail(ErrorKind::data, "{}: the splits {} lie in {}. Name that folder instead of {}.{}",
        search.what, quoted_list(splits), shown(wrapped), shown(root),
-       may_be_classes
-           ? fmt::format(" Or, if {} are classes: {}.", quoted_list(folders),
-                         as_classes(root / *wrapped.lexically_relative(root).begin(), search.texts))
-           : "");
+       may_be_classes ? fmt::format(" Or, if {} are classes: {}.", quoted_list(folders),
+                                    as_classes(train, search.texts, above))
+                      : "");
 }
 
 }  // namespace

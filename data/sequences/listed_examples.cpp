@@ -44,7 +44,7 @@ ListedExamples listed_examples(const fs::path& csv, const HeldExamples& held,
   ListedExamples listed{.indices = {}, .labels = {}, .bad = {}, .notes = table.notes};
   ListedOnce once(table);
   std::map<size_t, int64_t> labels;  // by index
-  int64_t relabelled = 0;
+  int64_t relabelled = 0, nowhere = 0;
   for (const CsvRow& row : table.rows) {
     const std::string& written = row.fields[table.path];
     std::string place = whole_place(folder / written);
@@ -58,6 +58,7 @@ ListedExamples listed_examples(const fs::path& csv, const HeldExamples& held,
     if (const auto bad = unusable.find(place); bad != unusable.end()) {
       listed.bad.push_back(held.bad[bad->second]);
     } else if (found == usable.end()) {
+      ++nowhere;
       refuse(fmt::format("there is no example {}", excerpt(written)));
     } else {
       const std::string label = csv_text(row.fields[table.label]);
@@ -76,6 +77,10 @@ ListedExamples listed_examples(const fs::path& csv, const HeldExamples& held,
     listed.indices.push_back(static_cast<int64_t>(index));
     listed.labels.push_back(label);
   }
+  if (labels.empty() && std::cmp_less(nowhere, listed.bad.size())) {
+    fail(ErrorKind::data, "evaluate --csv: not one row of {} can be used, such as {}: {}.",
+         table.name, listed.bad.front().place, listed.bad.front().reason);
+  }
   if (labels.empty()) {
     fail(ErrorKind::data,
          "evaluate --csv: {} lists none of the {} examples of DATA, such as {}: its paths are "
@@ -88,11 +93,10 @@ ListedExamples listed_examples(const fs::path& csv, const HeldExamples& held,
                                        unlisted, held.places.size(), unlisted == 1 ? "is" : "are"));
   }
   if (relabelled > 0) {
-    listed.notes.push_back(
-        fmt::format("{}: {} of its {} labels {} in the data, and count{} instead", table.name,
-                    relabelled, labels.size(),
-                    relabelled == 1 ? "differs from that" : "differ from those",
-                    relabelled == 1 ? "s" : ""));
+    listed.notes.push_back(fmt::format(
+        "{}: {} of its {} labels {} in the data, and count{} instead", table.name, relabelled,
+        labels.size(), relabelled == 1 ? "differs from that" : "differ from those",
+        relabelled == 1 ? "s" : ""));
   }
   return listed;
 }

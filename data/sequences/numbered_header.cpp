@@ -52,12 +52,17 @@ Kind kind_of(const std::string& cell) {
   return cell[0] >= '0' && cell[0] <= '9' ? Kind::digits : Kind::words;  // digits: a date, a time
 }
 
-// Whether all cells below the first are of one kind, and the first is not.
-bool is_of_other_kind(const RowFile& file, size_t column) {
-  const Kind below = kind_of(file.rows[1].fields[column]);
-  return below != Kind::nothing && kind_of(file.rows[0].fields[column]) != below &&
+// Whether all cells below the first are of one kind, and the first is not. `text`: no dates and
+// times stand there; texts may begin with digits.
+bool is_of_other_kind(const RowFile& file, size_t column, bool text) {
+  const auto kind = [&](const CsvRow& row) {
+    const Kind own = kind_of(row.fields[column]);
+    return text && own == Kind::digits ? Kind::words : own;
+  };
+  const Kind below = kind(file.rows[1]);
+  return below != Kind::nothing && kind(file.rows[0]) != below &&
          std::all_of(file.rows.begin() + 2, file.rows.end(),
-                     [&](const CsvRow& row) { return kind_of(row.fields[column]) == below; });
+                     [&](const CsvRow& row) { return kind(row) == below; });
 }
 
 // Whether all numbers of a row may be numbers of the columns that `first` counts.
@@ -86,7 +91,8 @@ NumberedHeader find_numbered_header(const RowFile& file, size_t label,
   const std::optional<Ramp> ramp = ramp_of(first);
   if (!ramp) return NumberedHeader::no;
   const auto below = std::span(file.rows).subspan(1);
-  const bool word_above_words = ramp->other && !is_of_other_kind(file, *ramp->other);
+  const bool text = label < first.size() && ramp->other != label;
+  const bool word_above_words = ramp->other && !is_of_other_kind(file, *ramp->other, text);
   if (ramp->other == label) {
     const bool is_class = find_name(classes, first[label]).index ||
                           std::ranges::any_of(below, [&](const CsvRow& row) {
@@ -98,7 +104,7 @@ NumberedHeader find_numbered_header(const RowFile& file, size_t label,
   const bool from_start = by_ones && (ramp->first == 0 || ramp->first == 1);
   const bool of_other_kind = [&] {
     for (size_t i = 0; i < first.size(); ++i) {
-      if ((ramp->count > 1 || i == ramp->other) && is_of_other_kind(file, i)) return true;
+      if ((ramp->count > 1 || i == ramp->other) && is_of_other_kind(file, i, text)) return true;
     }
     return false;
   }();

@@ -59,7 +59,11 @@ Key time_of_day(const char* text) {
 
 Key key_of_date(const std::string& field, const char* form) {
   using namespace std::chrono;
-  constexpr int first_year = 1000;  // "1/2" is no month of the year 2
+  constexpr int first_year = 1000;            // "1/2" is no month of the year 2
+  if (form == std::string_view(" %Y%m%d")) {  // strptime() reads 195834, too
+    const char* const digits = field.c_str() + std::strspn(field.c_str(), " ");
+    if (std::strspn(digits, "0123456789") != 8) return std::nullopt;
+  }
   std::tm date = {};
   date.tm_mday = 1;
   const char* const rest = ::strptime(field.c_str(), form, &date);

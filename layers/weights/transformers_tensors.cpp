@@ -1,6 +1,7 @@
 #include "layers/weights/transformers_tensors.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "layers/weights/tensor_match.h"
 #include "layers/weights/tensor_names.h"
@@ -43,7 +44,6 @@ class TensorMerge {
         join({layer + "q.bias", layer + "k.bias", layer + "v.bias"}, 0, layer + "qkv.bias");
       } else {
         const SafetensorsTensor& weight = *find(layer + "qkv.weight");
-        if (weight.bytes.empty()) continue;
         const uint64_t rows = weight.shape[0];
         put({.name = layer + "qkv.bias", .dtype = weight.dtype, .shape = {rows}, .bytes = {}},
             std::vector<std::byte>(rows * size_of(weight.dtype)));
@@ -102,6 +102,10 @@ class TensorMerge {
              excerpt(whole), safetensors_name(result.dtype), shape_text(shape),
              safetensors_name(tensor.dtype), shape_text(tensor.shape));
       }
+    }
+    if (result.bytes.empty()) {
+      fail(ErrorKind::checkpoint, "{}: expected values in the parts of {}, got none, of shape {}",
+           file_, excerpt(whole), shape_text(shape));
     }
     std::vector<std::byte> bytes;
     bytes.reserve(parts.size() * result.bytes.size());
@@ -168,7 +172,7 @@ class TensorMerge {
 void use_preset_tensors(SafetensorsFile& file, std::string_view model_type) {
   const std::vector<std::string> names = names_from_transformers(model_type, bare_names(file));
   TensorMerge merge(file.name());
-  size_t unused = 0;
+  int64_t unused = 0;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].starts_with(fmt::format("{}.pooler.", model_type))) {  // of no classifier
       ++unused;
@@ -184,10 +188,9 @@ void use_preset_tensors(SafetensorsFile& file, std::string_view model_type) {
   }
   merge.take(file);
   if (unused > 0) {
-    file.add_notes(
-        {fmt::format("{}: {} tensors of {}.pooler are left out: its classifier does not "
-                     "read them",
-                     printable(file.name()), unused, model_type)});
+    file.add_notes({fmt::format("{}: {} of {}.pooler {} left out: its classifier does not read {}",
+                                printable(file.name()), counted(unused, "tensor"), model_type,
+                                unused == 1 ? "is" : "are", unused == 1 ? "it" : "them")});
   }
 }
 

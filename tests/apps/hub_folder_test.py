@@ -72,8 +72,8 @@ class HubFolders(ProgramTest):
         answers, said = self.classify("vit")
         self.assertEqual(len(answers.splitlines()), 5)
         self.assertRegex(answers, "(crane|heron)")
-        self.assertEqual(said, "vit/model.safetensors: 1 tensors of vit.pooler are left out: its classifier does not "
-                         "read them\nvit/model.safetensors: recognised by its config.json as transformers' "
+        self.assertEqual(said, "vit/model.safetensors: 1 tensor of vit.pooler is left out: its classifier does not "
+                         "read it\nvit/model.safetensors: recognised by its config.json as transformers' "
                          "ViTForImageClassification of 3 classes\n")
         self.assertEqual(self.classify("vit/model.safetensors"), (answers, said))
         self.whisker("import", "vit", "-o", "vit.safetensors")

@@ -1,6 +1,7 @@
 // Folders of images, decoded and augmented by a loader's threads or on the device.
 #include "core/backend/backend.h"
 #include "core/communicator/rank_environment.h"
+#include "core/io/counted.h"
 #include "data/images/image_dataset.h"
 #include "data/images/image_folder.h"
 #include "data/images/png_bits.h"

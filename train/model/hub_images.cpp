@@ -136,9 +136,9 @@ Side side_in(HubJson& file, const char* key, const Side& otherwise, bool number_
 }
 
 // As ConvNextImageProcessor: smaller images are cut out, larger ones squashed.
-void set_convnext_size(Preprocess& images, HubJson& file, int64_t usual) {
-  constexpr int64_t least_squashed = 384;
-  const Side size = side_in(file, "size", {.extent = usual}, false);
+void set_convnext_size(Preprocess& images, HubJson& file) {
+  constexpr int64_t least_squashed = 384;  // and the size where none is said
+  const Side size = side_in(file, "size", {.extent = least_squashed}, false);
   file.require("size", !size.square, "shortest_edge");
   file.require("do_center_crop",
                !file.find("do_center_crop") || !file.find("do_center_crop")->as_bool(),
@@ -181,9 +181,9 @@ Preprocess transformers_images(HubJson& file, std::string_view model_type,
     file.require(step, !found || !found->as_bool(), "false");
   }
   if (processor == Processor::convnext) {
-    set_convnext_size(images, file, network.image_size);
+    set_convnext_size(images, file);
   } else {
-    set_size(images, file, processor, network.image_size);
+    set_size(images, file, processor, network.any_size ? 224 : network.image_size);
   }
   const int64_t filter = file.integer("resample", 0, 5, processor == Processor::vit ? 2 : 3);
   file.require("resample", filter == 2 || filter == 3, "2 (bilinear) or 3 (bicubic)");
@@ -194,8 +194,14 @@ Preprocess transformers_images(HubJson& file, std::string_view model_type,
           ? file.number("rescale_factor", 1 / most_normalisation, most_normalisation, 1.0 / 255)
           : 1;
   if (file.flag("do_normalize", true)) {
-    const std::vector<double> mean = file.channels("image_mean", {0.5, 0.5, 0.5});
-    set_normalisation(images, mean, file.channels("image_std", {0.5, 0.5, 0.5}));
+    const bool clip = processor == Processor::clip;
+    const std::vector<double> half = {0.5, 0.5, 0.5};
+    const std::vector<double> mean = file.channels(
+        "image_mean", clip ? std::vector<double>{0.48145466, 0.4578275, 0.40821073} : half);
+    set_normalisation(
+        images, mean,
+        file.channels("image_std",
+                      clip ? std::vector<double>{0.26862954, 0.26130258, 0.27577711} : half));
   }
   check_images(images, file);
   const int64_t side = images.output().height;

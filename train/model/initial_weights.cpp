@@ -63,8 +63,9 @@ std::vector<std::string> as_numbers(const std::vector<std::string>& classes) {
 
 }  // namespace
 
-InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
-                                    ParameterArena& arena, const Signature& signature) {
+InitialWeights load_initial_weights(const Config& config, const Model& model, ParameterArena& arena,
+                                    const Signature& signature) {
+  const InitConfig& init = config.init;
   const SafetensorsFile file = open_described_weights(init.from, init.key);
   Outputs stored = outputs_of(file);
   const Outputs own = outputs_of(signature);
@@ -73,8 +74,11 @@ InitialWeights load_initial_weights(const InitConfig& init, const Model& model,
       unnamed && classes_that_fit(file, model) == std::optional(std::ssize(own.names));
   if (fits) stored.names = as_numbers(own.names);
   const bool named = !stored.names.empty() && !own.names.empty();
-  const bool others = named && (stored.names != own.names || stored.of != own.of ||
-                                stored.forecast != own.forecast);
+  const bool classes_alone = config.data.rules == 1;  // a repeated run keeps the head it kept
+  const bool compares =
+      named && !(classes_alone && (unnamed || stored.of != "classes" || signature.classes.empty()));
+  const bool others = compares && (stored.names != own.names || stored.of != own.of ||
+                                   stored.forecast != own.forecast);
   const LoadReport report =
       load_weights(file, model, arena,
                    {.skip = init.skip, .allow_new_head = init.new_head, .other_classes = others});

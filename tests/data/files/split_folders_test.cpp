@@ -269,6 +269,7 @@ TEST(SplitFolders, AFolderAroundThemIsToBeNamed) {
       {{"a/b/Training/cat/1.jpg", "a/b/Testing/cat/1.jpg", "a/README.md"}, "a/b"},
       {{"data/train/1.jpg", "data/val/1.jpg"}, "data"},
       {{"data/train/cat/1.jpg", "data/test/cat/1.jpg", "extra/x/1.jpg"}, "data"},
+      {{"data/info/1.txt", "data/train/cat/1.jpg", "data/val/cat/1.jpg", "extra/x/1.jpg"}, "data"},
       {{"data/train/cat/1.jpg", "runs/train/1.txt"}, "data"}};
   for (const auto& [names, inner] : layouts) {
     TemporaryFolder folder;

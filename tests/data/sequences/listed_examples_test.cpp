@@ -77,6 +77,10 @@ TEST_F(ListedExamplesTest, WhatIsListedTwiceOrNowhereIsRefused) {
                 "the label 'no'"));
   EXPECT_THAT(message_of(ErrorKind::data, [&] { listed("path,label\nt.csv:2,no\n"); }),
               HasSubstr("lists none of the 4 examples of DATA"));
+  const std::string unknown =
+      message_of(ErrorKind::data, [&] { listed("path,label\n../t.csv:2,maybe\n"); });
+  EXPECT_THAT(unknown, HasSubstr("evaluate --csv: not one row of "));
+  EXPECT_THAT(unknown, HasSubstr("p.csv:2: 'maybe' is not a class of the model, which has 'no'"));
 }
 
 TEST_F(ListedExamplesTest, OneTableIsFound) {

@@ -107,6 +107,22 @@ TEST_F(NumberedHeaders, OfTextsAreTold) {
   EXPECT_EQ(numbered.examples.size(), 3U);
 }
 
+TEST_F(NumberedHeaders, OfTextsAreExamplesWhereTextsBeginWithDigits) {
+  for (const char* content : {"1,10/10 would watch again\n0,bad\n1,good\n",
+                              "1,good\n0,5 stars\n1,10 of 10\n", "0,12 men\n0,bad\n1,good\n"}) {
+    EXPECT_EQ(texts(content).examples.size(), 3U) << content;
+  }
+  EXPECT_EQ(texts("0,12 men\n1,good\n", {.classes = {"0", "1"}}).examples.size(), 2U);
+  const LabelledText numbered =
+      texts("1,2,10 of 10\n2,1,bad\n3,2,fine\n", {.label_column = "2", .text_column = "3"});
+  EXPECT_EQ(numbered.examples.size(), 3U);
+  // Its class is that of no other row.
+  EXPECT_THAT(message_of(ErrorKind::data, [&] { texts("1,10/10\n0,bad\n0,awful\n"); }),
+              HasSubstr("t.csv:1: the first row may hold the names of the columns, or an example"));
+  // Numbers above texts.
+  EXPECT_EQ(texts("0,1\n1,good\n0,bad\n1,5 stars\n").examples.size(), 3U);
+}
+
 TEST_F(NumberedHeaders, OfSeriesAreTold) {
   for (const char* first : {"0,1\n", "1,2\n", "Date,0\n", ",0\n"}) {
     const Series found = series(first + std::string("2023-01-01,5\n2023-01-02,6\n"), "2");

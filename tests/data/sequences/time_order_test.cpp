@@ -60,6 +60,8 @@ TEST(TimeOrder, DatesOfManyForms) {
                                                           {"12:30", "12:20", "12:10"},
                                                           {"31/31/2023", "30/31/2023"},
                                                           {"2023-02-30", "2023-01-30"},
+                                                          {"195834", "195833", "195832"},
+                                                          {"1958114", "1958113", "1958112"},
                                                           {"2023-02-01", ""}};
   for (const std::vector<std::string>& times : no_dates) {
     EXPECT_EQ(note_on(times, false), "") << times[0];

@@ -31,6 +31,7 @@
 namespace whisker::test {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -298,6 +299,39 @@ TEST(HubFolder, SaysWhatIsAssumedWhereFilesAreSilent) {
               "rescale_factor=0.00392156862745098, do_normalize=true, image_mean=[0.5, 0.5, "
               "0.5], image_std=[0.5, 0.5, 0.5]; --input decides otherwise")));
   EXPECT_EQ(network.preprocess().output(), (ImageSize{32, 32}));
+}
+
+TEST(HubFolder, AssumesTheDefaultsOfItsProcessor) {
+  HubFolder hub("convnext");
+  const auto info = [&](const char* processor) {
+    hub.processor = fmt::format(R"({{"image_processor_type":"{}"}})", processor);
+    return WeightsInfo::from_file(open_described_weights(weights_in(hub.write())));
+  };
+  const WeightsInfo convnext = info("ConvNextImageProcessor");
+  EXPECT_THAT(convnext.notes, Contains(HasSubstr("do_resize=true, size=384, resample=3")));
+  EXPECT_THAT(convnext.notes, Contains(HasSubstr("image_mean=[0.5, 0.5, 0.5]")));
+  EXPECT_EQ(std::get<Preprocess>(convnext.signature.input).size, (ImageSize{384, 384}));
+  for (const char* const processor : {"BitImageProcessor", "CLIPImageProcessor"}) {
+    const WeightsInfo clip = info(processor);
+    EXPECT_THAT(clip.notes, Contains(HasSubstr("image_mean=[0.48145466, 0.4578275, 0.40821073], "
+                                               "image_std=[0.26862954, 0.26130258, 0.27577711]")));
+    const auto& images = std::get<Preprocess>(clip.signature.input);
+    EXPECT_EQ(images.resize_short, 224);
+    EXPECT_EQ(images.normalisation.std[2], 0.27577711);
+  }
+}
+
+TEST(HubFolder, RefusesPartsWithoutValues) {
+  const HubFolder hub("vit");
+  const std::string path = hub.write();
+  std::vector<ShapeOf> shapes = shapes_in(hub.row);
+  for (auto& [name, shape] : shapes) {
+    const bool part = name.find(".attention.attention.") != name.npos && name.ends_with("weight");
+    if (part) shape = {uint64_t{1} << 58, 0};
+  }
+  write_hub_weights(hub.folder / "model.safetensors", shapes);
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { open_described_weights(weights_in(path)); }),
+              HasSubstr("qkv.weight', got none, of shape"));
 }
 
 TEST(HubFolder, OptionsDecideOtherwise) {

@@ -1,5 +1,6 @@
 // What is said of weights whose outputs have no names, and of weights of another computation.
 #include "core/io/safetensors.h"
+#include "tests/support/tiny_sequences.h"
 #include "tests/support/tiny_training.h"
 
 #include <filesystem>
@@ -64,6 +65,30 @@ TEST(InitialWeights, OutputsWithoutNamesAreNumberedFromZero) {
       Experiment(data.config({from})).notes,
       Contains(HasSubstr("new head, because the classes differ (weights: 0, 1, 2, 3 and 8 more, "
                          "numbered from 0; data: 0, 1, 10, 11 and 8 more): dense.weight")));
+  const Experiment before(data.config({from, "data.rules=1"}));  // as an older run, repeated
+  EXPECT_THAT(before.notes, Not(Contains(HasSubstr("new head"))));
+}
+
+// A run of before data.rules keeps its head when it is repeated, as it did.
+TEST(InitialWeights, OtherForecastsTakeANewHead) {
+  const TemporaryFolder folder;
+  const auto with = [&](const std::string& target, const std::string& more) {
+    Config config = series_config(
+        folder, {"train.epochs=1", "data.series.columns=[value, other]", "data.series.difference=0",
+                 "data.series.targets=[" + target + "]",
+                 "model={layers: [{gru: {units: 4}}], head: [{dense: {units: 1}}]}", more});
+    std::string csv = "month,value,other\n";
+    for (int i = 0; i < 96; ++i) csv += fmt::format("m{},{},{}\n", i, i % 7, i % 5);
+    folder.write("s.csv", csv);
+    return config;
+  };
+  const std::string from = init_from + trained(with("value", "seed=1"));
+  EXPECT_THAT(Experiment(with("other", from)).notes,
+              Contains(HasSubstr("new head, because the forecasts differ (weights: value, 1 rows; "
+                                 "data: other, 1 rows): dense.weight")));
+  Config repeated = with("other", from);
+  repeated.data.rules = 1;
+  EXPECT_THAT(Experiment(repeated).notes, Not(Contains(HasSubstr("new head"))));
 }
 
 TEST(InitialWeights, AnotherComputationIsSaid) {
