@@ -71,7 +71,7 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
   Outputs outputs = make_outputs("study graph", arguments.force, invocation);
   std::unique_ptr<OutputFile> file;
   if (!path.empty()) file = outputs.open("-o", path, format);
-  if (arguments.target.network.batch == 0) arguments.target.network.batch = 2;
+  arguments.target.usual_batch = 2;
   const Recording recording =
       record_target(arguments.target, true, invocation, path.empty() ? nullptr : &outputs);
   const std::string text = svg ? tape_svg(recording) : tape_dot(recording);
@@ -128,7 +128,7 @@ void step_by_keys(StepSession& session) {
 
 int run_step(StudyArguments arguments, const Invocation& invocation) {
   const std::vector<std::string> words = script_words(arguments.script);
-  if (arguments.target.network.batch == 0) arguments.target.network.batch = 2;
+  arguments.target.usual_batch = 2;
   const Recording recording = record_target(arguments.target, true, invocation);
   const StepFrames frames(recording);
   if (frames.count() == 0) {

@@ -6,13 +6,18 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"
 #include "core/io/text.h"
+#include "core/ops/checks.h"
 #include "core/trace/recording_file.h"
 #include "layers/builder/presets.h"
 #include "train/experiment.h"
 #include "train/resolve_config.h"
 
 #include <filesystem>
+#include <string_view>
 #include <system_error>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 namespace whisker {
 namespace {
@@ -40,19 +45,24 @@ StudyNetwork make_study_network(ShownConfig shown, StudyOptions options,
   return StudyNetwork(std::move(config), options);
 }
 
-DType dtype_named(const std::string& name) {
+// A precision that `device` computes in.
+DType dtype_named(const std::string& name, Device device) {
+  std::vector<std::string_view> known;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+    if (!computes_in(device.kind, dtype)) continue;
     if (name == name_of(dtype)) return dtype;
+    known.push_back(name_of(dtype));
   }
-  fail(ErrorKind::usage, "study: precision: expected f32, bf16, f16 or f64, got {}.",
-       excerpt(name));
+  fail(ErrorKind::usage, "study: precision: expected one of {} on {}{}, got {}.",
+       fmt::join(known, ", "), device,
+       device == reference_device ? "" : ", or f64 with device=reference", excerpt(name));
 }
 
 // Takes device, seed and precision out of the bindings.
 Expression::Options expression_options(std::vector<std::string>& bindings,
                                        const Invocation& invocation) {
   Expression::Options options;
-  std::string device = "cpu";
+  std::string device = "cpu", precision = "f32";
   const auto take = [&](const std::string& text) {
     const size_t sign = text.find('=');
     const std::string key = text.substr(0, sign);
@@ -60,7 +70,7 @@ Expression::Options expression_options(std::vector<std::string>& bindings,
     if (key == "device") {
       device = value;
     } else if (key == "precision") {
-      options.tensor.dtype = dtype_named(value);
+      precision = value;
     } else if (key == "seed") {
       const bool digits = !value.empty() && value.size() < 19 &&
                           value.find_first_not_of("0123456789") == std::string::npos;
@@ -75,6 +85,7 @@ Expression::Options expression_options(std::vector<std::string>& bindings,
   };
   std::erase_if(bindings, take);
   options.tensor.device = chosen_device(device, invocation);
+  options.tensor.dtype = dtype_named(precision, options.tensor.device);
   return options;
 }
 
@@ -90,6 +101,19 @@ Recording record_expression(const std::string& formula, const std::vector<NamedF
   }
   return record_twice(title + expression.describe(), values,
                       [&](StepRecorder& recorder) { expression.run(recorder); });
+}
+
+void refuse_network_options(const StudyOptions& given, const std::string& target) {
+  const std::pair<const char*, bool> options[] = {{"--batch-size", given.batch > 0},
+                                                  {"--steps", given.steps > 0},
+                                                  {"--cells", given.cells},
+                                                  {"--classes", given.classes > 0}};
+  for (const auto& [option, is_given] : options) {
+    if (!is_given) continue;
+    fail(ErrorKind::usage,
+         "study: {}: expected a YAML file or a preset as TARGET, got {}. Leave {} out.", option,
+         target, option);
+  }
 }
 
 Recording read_recording_file(const StudyTarget& target) {
@@ -125,6 +149,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
   const bool say = invocation.verbosity >= 0;
   std::vector<std::string> arguments = target.arguments;
   if (!target.expression.empty()) {
+    refuse_network_options(target.network, "-e FORMULA");
     if (!target.name.empty()) arguments.insert(arguments.begin(), target.name);
     const Expression::Options options = expression_options(arguments, invocation);
     std::vector<NamedFormula> bindings;
@@ -141,11 +166,13 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
   const std::filesystem::path path = target.name;
   const bool exists = std::filesystem::exists(path, error);
   if (file_ending(path) == ".safetensors") {
+    refuse_network_options(target.network, fmt::format("the recording {}", excerpt(target.name)));
     if (outputs) outputs->add_input(path);
     return read_recording_file(target);
   }
   const BuiltinNetwork* const builtin = exists ? nullptr : find_builtin_network(target.name);
   if (builtin) {
+    refuse_network_options(target.network, fmt::format("{}, which is built in", builtin->name));
     const Expression::Options options = expression_options(arguments, invocation);
     if (!arguments.empty()) {
       fail(ErrorKind::usage,
@@ -166,7 +193,9 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
     outputs->add_input(config.data.csv);
     for (const std::string& data : {config.data.train, config.data.val}) outputs->add_data(data);
   }
-  const StudyNetwork network = make_study_network(std::move(shown), target.network, invocation);
+  StudyOptions options = target.network;
+  if (options.batch == 0) options.batch = target.usual_batch;
+  const StudyNetwork network = make_study_network(std::move(shown), options, invocation);
   return record_twice(network.describe(), values,
                       [&](StepRecorder& recorder) { network.run(recorder); });
 }

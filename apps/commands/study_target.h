@@ -7,6 +7,7 @@
 #include "apps/terminal/command.h"
 #include "core/io/outputs.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ struct StudyTarget {
   std::string name;                    ///< TARGET
   std::vector<std::string> arguments;  ///< section.key=value, or bindings of the expression
   std::string expression;              ///< of -e; then `name` is a binding
-  StudyOptions network = {};           ///< of a configuration or preset
+  StudyOptions network = {};           ///< as given; refused but for a configuration or preset
+  int64_t usual_batch = 0;             ///< where none is given; 0: train.batch_size
 };
 
 /// The configuration that a target names, as read_shown_config().

@@ -8,7 +8,10 @@
 #include "core/tensor/philox.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <utility>
+#include <variant>
 
 namespace whisker {
 namespace {
@@ -55,14 +58,22 @@ class Evaluator {
   }
 
  private:
-  // What an operator refuses, with the operator's place.
+  // What an operator refuses, with the operator's place and casts as formulas write them.
   template <class Compute>
   ExpressionValue at(const Formula& f, Compute compute) const {
     try {
       return compute();
     } catch (const Error& error) {
-      const std::string message = error.what();
+      std::string message = error.what();
       if (error.kind() != ErrorKind::usage || message.starts_with(source_.what)) throw;
+      for (const DType dtype :
+           {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::boolean}) {
+        const std::string cast = fmt::format("with to({})", dtype);
+        const size_t found = message.find(cast);
+        if (found != std::string::npos) {
+          message.replace(found, cast.size(), fmt::format("with {}(x)", dtype));
+        }
+      }
       source_.refuse(f.at, message);
     }
   }
@@ -209,9 +220,10 @@ Expression::Expression(const std::string& formula, const std::vector<NamedFormul
     own.seed = options.seed + stream_of(binding.name);
     Evaluator evaluate(source, own, {});
     const Tensor tensor = evaluate.tensor(evaluate(value), value).clone();
-    const bool leaf = !constant && is_floating(tensor.dtype());
-    if (leaf) tensor.set_requires_grad(binding.name);
-    (leaf ? leaves_ : constants_).push_back(binding.name);
+    if (!constant && is_floating(tensor.dtype())) {
+      tensor.set_requires_grad(binding.name);
+      leaves_.push_back(binding.name);
+    }
     tensors_.emplace_back(binding.name, tensor);
   }
 }

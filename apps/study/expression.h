@@ -31,15 +31,14 @@ class Expression {
   void run(StepRecorder& recorder) const;
   /// "mean((x @ w - y)^2), f32 on cpu".
   std::string describe() const;
-  /// Names that get a gradient, and those that do not.
+  /// Names that get a gradient.
   const std::vector<std::string>& leaves() const { return leaves_; }
-  const std::vector<std::string>& constants() const { return constants_; }
 
  private:
   std::string formula_;
   Options options_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
-  std::vector<std::string> leaves_, constants_;
+  std::vector<std::string> leaves_;
 };
 
 /// "x='[[1,2]]'" as a binding; throws usage for anything else.

@@ -5,6 +5,7 @@
 #include "core/backend/gemm.h"
 #include "core/ops/checks.h"
 #include "core/ops/product.h"
+#include "core/ops/window.h"
 
 namespace whisker {
 
@@ -32,7 +33,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, ActivationSpec 
                                 .dtype = x.dtype()};
   const Tensor y = empty(x.shape().with(-1, geometry.out), x.options());  // (..., out)
   backend_of(x.device()).gemm().linear(geometry, {.x = x, .w = w, .b = b}, y);
-  if (f.kind != Activation::none) describe_op("{}", name_of(f.kind));
+  if (op_attributes && f.kind != Activation::none) *op_attributes = attributes_of(f);
   record("linear", {&x, &w, &b}, y,
          [geometry, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),
           y = f.kind == Activation::none ? Saved() : save_output(y)](Gradients& g) {

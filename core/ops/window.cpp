@@ -40,13 +40,18 @@ WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a
   return places;
 }
 
+std::string attributes_of(const ActivationSpec& f) {
+  if (f.kind != Activation::leaky_relu) return std::string(name_of(f.kind));
+  return fmt::format("{}, slope {}", name_of(f.kind), f.slope);
+}
+
 std::string attributes_of(const Conv2dGeometry& g) {
   std::string text =
       fmt::format("kernel {} {}, stride {} {}, padding {} {}, dilation {} {}, groups {}",
                   g.kernel_h, g.kernel_w, g.stride_h, g.stride_w, g.pad_top, g.pad_left,
                   g.dilation_h, g.dilation_w, g.groups);
   if (g.activation.kind != Activation::none) {
-    text += fmt::format(", {}", name_of(g.activation.kind));
+    text += fmt::format(", {}", attributes_of(g.activation));
   }
   return text;
 }

@@ -1,4 +1,5 @@
-// The parser. Depth and length are bounded: texts come from command lines and files.
+// The parser. Depth and length are bounded: texts come from command lines and files. A chain of
+// operators is as deep as it is long.
 #include "core/trace/formula.h"
 
 #include "core/error.h"
@@ -11,7 +12,7 @@ namespace whisker {
 namespace {
 
 constexpr int deepest = 100;
-constexpr size_t longest = 100'000;
+constexpr size_t longest = 100'000, most_operators = 1'000;
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -97,7 +98,8 @@ class FormulaParser {
     return result;
   }
 
-  Formula binary(std::string_view sign, size_t at, Formula left, Formula right) const {
+  Formula binary(std::string_view sign, size_t at, Formula left, Formula right) {
+    if (++operators_ > most_operators) source_.refuse(at, "expected at most 1,000 operators");
     Formula result{.kind = FormulaKind::binary, .text = std::string(sign), .at = at};
     result.parts.push_back(std::move(left));
     result.parts.push_back(std::move(right));
@@ -217,6 +219,7 @@ class FormulaParser {
   std::string_view text_;
   size_t at_ = 0;
   int depth_ = 0;
+  size_t operators_ = 0;
 };
 
 }  // namespace

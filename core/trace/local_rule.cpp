@@ -199,7 +199,8 @@ std::string backward_example(const Recording& recording, const TapeEntry& entry,
   const auto size_at = [&](int64_t i) { return std::abs(given->sum.all[static_cast<size_t>(i)]); };
   for_each_link(recording, entry, [&](const OpLink& link) {
     const int64_t i = element_of(link);
-    if (i >= 0 && (element < 0 || size_at(i) > size_at(element))) element = i;
+    if (i < 0 || i >= static_cast<int64_t>(given->sum.all.size())) return;
+    if (element < 0 || size_at(i) > size_at(element)) element = i;
   });
   if (element < 0) return {};
   std::vector<OpLink> links;

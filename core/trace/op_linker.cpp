@@ -108,8 +108,13 @@ bool OpLinker::transpose() const {
   const auto from = [&](size_t axis) {
     return static_cast<size_t>(order[axis] < 0 ? order[axis] + y_.rank() : order[axis]);
   };
+  std::vector<bool> taken(rank, false);
   for (size_t axis = 0; axis < rank; ++axis) {
-    if ((*shapes_[0])[static_cast<int>(from(axis))] != y_[static_cast<int>(axis)]) return false;
+    const size_t source = from(axis);
+    if (taken[source] || (*shapes_[0])[static_cast<int>(source)] != y_[static_cast<int>(axis)]) {
+      return false;
+    }
+    taken[source] = true;
   }
   for_each_position(y_, [&](int64_t i, const ElementPosition& position) {
     int64_t element = 0;

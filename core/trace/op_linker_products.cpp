@@ -2,6 +2,7 @@
 #include "core/trace/op_linker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace whisker {
 
@@ -93,13 +94,21 @@ bool OpLinker::windows(bool pooling) const {
       return false;
     }
   }
+  // The part of the kernel, [first, second), that lies within x where a window begins at `start`.
+  const auto within = [&](size_t axis, int64_t start) {
+    const int64_t step = dilation[axis], extent = x[static_cast<int>(axis) + 1];
+    return std::pair(start < 0 ? (-start + step - 1) / step : 0,
+                     std::min(kernel[axis], (extent - start + step - 1) / step));
+  };
   for_each_position(y_, [&](int64_t element, const ElementPosition& at) {
     OpLink best{.element = element};
-    for (int64_t r = 0; r < kernel[0]; ++r) {
-      const int64_t row = at[1] * stride[0] - padding[0] + r * dilation[0];
-      for (int64_t s = 0; s < kernel[1]; ++s) {
-        const int64_t column = at[2] * stride[1] - padding[1] + s * dilation[1];
-        if (row < 0 || row >= x[1] || column < 0 || column >= x[2]) continue;
+    const int64_t top = at[1] * stride[0] - padding[0], left = at[2] * stride[1] - padding[1];
+    const auto [first_row, end_row] = within(0, top);
+    const auto [first_column, end_column] = within(1, left);
+    for (int64_t r = first_row; r < end_row; ++r) {
+      const int64_t row = top + r * dilation[0];
+      for (int64_t s = first_column; s < end_column; ++s) {
+        const int64_t column = left + s * dilation[1];
         const int64_t pixel = ((at[0] * x[1] + row) * x[2] + column) * x[3];
         if (pooling) {
           const int64_t candidate = pixel + at[3];

@@ -47,14 +47,15 @@ struct ChunkSums {
 
 using Histogram = std::array<int64_t, std::tuple_size_v<decltype(TensorStatistics::histogram)>>;
 
-// Four tables, so that equal neighbours do not wait for each other.
+// In halves: the range of finite values may lie beyond the largest double. Four tables, so that
+// equal neighbours do not wait for each other.
 template <class T>
-Histogram histogram_of(std::span<const T> values, double minimum, double scale) {
+Histogram histogram_of(std::span<const T> values, double minimum, double bins_per_half) {
   std::array<std::array<int32_t, std::tuple_size_v<Histogram>>, 4> tables{};
   for (size_t i = 0; i < values.size(); ++i) {
     const double x = as_double(values[i]);
     if (!std::isfinite(x)) continue;
-    const auto bin = static_cast<int32_t>((x - minimum) * scale);
+    const auto bin = static_cast<int32_t>((x / 2 - minimum / 2) * bins_per_half);
     ++tables[i % 4][static_cast<size_t>(std::min(bin, int32_t{tables[0].size() - 1}))];
   }
   Histogram sum{};
@@ -107,8 +108,9 @@ TensorStatistics statistics_of(std::span<const T> values) {
   result.maximum = maximum;
   result.norm = std::sqrt(squares);
 
-  const double bins_per_unit = static_cast<double>(result.histogram.size()) / (maximum - minimum);
-  const double scale = std::isfinite(bins_per_unit) ? bins_per_unit : 0;  // all in the first bin
+  const double bins = static_cast<double>(result.histogram.size());
+  const double bins_per_half = bins / (maximum / 2 - minimum / 2);
+  const double scale = std::isfinite(bins_per_half) ? bins_per_half : 0;  // all in the first bin
   std::vector<Histogram> counts(static_cast<size_t>(chunks));
 #pragma omp parallel for if (chunks > 1)
   for (int64_t i = 0; i < chunks; ++i) {

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 namespace {
 

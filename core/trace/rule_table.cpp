@@ -184,11 +184,14 @@ struct ActivationRule {
 };
 constexpr ActivationRule activation_rules[] = {
     {"relu", "dy * (y > 0)"},
-    {"leaky_relu", "dy * ((y > 0) + 0.01 * (y <= 0))"},
+    {"leaky_relu", "dy * ((y > 0) + slope * (y <= 0))"},
     {"sigmoid", "dy * y * (1 - y)"},
     {"tanh", "dy * (1 - y^2)"},
     {"relu6", "dy * (y > 0) * (y < 6)"},
     {"hard_sigmoid", "dy / 6 * (y > 0) * (y < 1)"},
+    // Of batch_norm alone, which has z again from x.
+    {"silu", "dy * sigmoid(z) * (1 + z * (1 - sigmoid(z)))"},
+    {"hard_swish", "dy * ((z >= 3) + (z > -3) * (z < 3) * (2 * z + 3) / 6)"},
 };
 
 const ActivationRule* activation_of(const TapeEntry& entry) {

@@ -9,7 +9,7 @@
 namespace whisker {
 
 /// Names in terms: operands by their names here, y and dy at the element of the result, dz (dy
-/// through a fused activation), attributes (scale), n (terms of a result), saved (what forward
+/// through a fused activation of z), attributes (scale), n (terms of a result), saved (what forward
 /// kept), s (softmax's sum over the row), xhat, inv_std, u, mean_u, mean_ux (of norms).
 struct OpRule {
   std::string_view name;
@@ -22,7 +22,8 @@ struct OpRule {
 
 /// nullptr when there is none.
 const OpRule* find_rule(std::string_view name);
-/// dz in terms of dy and y for a fused activation; "dy" for none.
+/// dz in terms of dy and y (of norms also z, their result before it) for a fused activation; "dy"
+/// for none.
 std::string_view through_activation(const TapeEntry& entry);
 /// The fused activation's name, or "".
 std::string_view fused_activation(const TapeEntry& entry);

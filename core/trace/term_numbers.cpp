@@ -189,6 +189,10 @@ double TermNumbers::norm_value(std::string_view name, const OpLink& link) const 
   };
   if (name == "inv_std") return inv_std;
   if (name == "xhat") return xhat(link.element);
+  if (name == "z" && operands_[1] && operands_[2]) {
+    const int64_t channel = link.element % last;
+    return at(operands_[1]->value, channel) * xhat(link.element) + at(operands_[2]->value, channel);
+  }
   if (name == "u") return u(link.element);
   if (name == "mean_u") return mean_of(u);
   if (name == "mean_ux") return mean_of([&](int64_t i) { return u(i) * xhat(i); });

@@ -13,16 +13,11 @@
 #include <fmt/format.h>
 
 namespace whisker {
-namespace {
 
-namespace fs = std::filesystem;
-
-}  // namespace
-
-std::vector<std::string> folders_alone(const fs::path& folder, bool texts) {
+std::vector<std::string> folders_alone(const std::filesystem::path& folder, bool texts) {
   std::vector<std::string> folders;
   std::error_code error, none;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     std::string name = entry->path().filename().string();
     if (name.starts_with('.') || is_system_folder(name)) continue;
@@ -36,7 +31,7 @@ std::vector<std::string> folders_alone(const fs::path& folder, bool texts) {
   return folders;
 }
 
-std::string levels_below(fs::path folder, bool texts) {
+std::string levels_below(std::filesystem::path folder, bool texts) {
   std::string levels = "/*";
   for (int level = 0; level < most_folder_levels; ++level) {
     const std::vector<std::string> folders = folders_alone(folder, texts);
@@ -47,14 +42,15 @@ std::string levels_below(fs::path folder, bool texts) {
   return levels;
 }
 
-std::string as_classes(const fs::path& folder, bool texts, const std::string& above) {
+std::string as_classes(const std::filesystem::path& folder, bool texts,
+                       const std::string& above) {
   if (texts) return "rename them";
   return fmt::format("set data.label_pattern (--label-pattern) to '{{label}}{}{}'", above,
                      levels_below(folder, texts));
 }
 
-CommonFolders common_folders(const fs::path& root, const std::vector<std::string>& folders,
-                             bool texts) {
+CommonFolders common_folders(const std::filesystem::path& root,
+                             const std::vector<std::string>& folders, bool texts) {
   CommonFolders common;
   std::string between;
   for (int level = 0; level < most_folder_levels && folders.size() > 1; ++level) {

@@ -1,4 +1,5 @@
 // Built-in networks, formulas, and the keys of study step.
+#include "apps/commands/study_target.h"
 #include "apps/study/builtin_networks.h"
 #include "apps/study/expression_functions.h"
 #include "apps/study/step_session.h"
@@ -117,6 +118,56 @@ TEST(Expression, ErrorsNameThePlace) {
               HasSubstr("max_pool2d has no argument 'kernal'"));
   EXPECT_THAT(test::message_of(ErrorKind::usage, [] { binding_of("3x=1"); }),
               HasSubstr("expected NAME=VALUE"));
+}
+
+TEST(Expression, CastsAreNamedAsFormulasWriteThem) {
+  EXPECT_THAT(formula_error("mean(bf16(x))", {{"x", "[1]"}}),
+              HasSubstr("got bf16 (1). Convert it with f32(x)."));
+  EXPECT_THAT(formula_error("mean(i64(x) * x)", {{"x", "[1]"}}),
+              HasSubstr("Convert one of them with i64(x)."));
+}
+
+std::string target_error(const StudyTarget& target) {
+  Invocation quiet;
+  quiet.verbosity = -1;
+  return test::message_of(ErrorKind::usage, [&] { record_target(target, false, quiet); });
+}
+
+TEST(StudyTargets, APrecisionThatTheDeviceLacksIsRefused) {
+  StudyTarget target;
+  target.name = "mlp";
+  target.arguments = {"precision=f64"};
+  EXPECT_EQ(target_error(target),
+            "study: precision: expected one of f32, bf16 on cpu, or f64 with device=reference, got "
+            "'f64'.");
+  target.arguments = {"precision=f16", "device=reference"};
+  EXPECT_EQ(target_error(target),
+            "study: precision: expected one of f32, f64 on reference, got 'f16'.");
+  target.arguments = {"precision=f64", "device=reference"};
+  EXPECT_EQ(target_error(target), "no error");
+}
+
+TEST(StudyTargets, OptionsOfNetworksGoWithConfigurationsAlone) {
+  StudyTarget target;
+  target.name = "lstm_cell";
+  target.network.cells = true;
+  EXPECT_EQ(target_error(target),
+            "study: --cells: expected a YAML file or a preset as TARGET, got lstm_cell, which is "
+            "built in. Leave --cells out.");
+  target.network = {.batch = 4};
+  target.name = "step.safetensors";
+  EXPECT_THAT(target_error(target),
+              HasSubstr("--batch-size: expected a YAML file or a preset as TARGET, got the "
+                        "recording 'step.safetensors'"));
+  target.network = {.steps = 4};
+  target.name = "x=[1]";
+  target.expression = "mean(x)";
+  EXPECT_THAT(target_error(target), HasSubstr("study: --steps: expected a YAML file or a preset"));
+  target.network = {.classes = 4};
+  EXPECT_THAT(target_error(target), HasSubstr("as TARGET, got -e FORMULA. Leave --classes out."));
+  target.network = {};
+  target.usual_batch = 2;
+  EXPECT_EQ(target_error(target), "no error");
 }
 
 TEST(StepSession, GoingBackShowsEachFrameBitForBit) {

@@ -74,11 +74,15 @@ std::string vocabulary_note(const std::string& file, const TextInput& input,
                             const TokenCounts& counts) {
   const auto [all, unknown, example] = unknown_tokens(input.vocabulary, counts);
   if (all > 0 && unknown == all) {
+    const std::string entries =
+        input.vocabulary.tokens().empty()
+            ? "it has no entries of its own"
+            : fmt::format("its {} entries are such as {}", input.vocabulary.size(),
+                          excerpt(input.vocabulary.tokens()[0]));
     fail(ErrorKind::data,
-         "data.train: expected tokens of the vocabulary of {}, which is kept, got none: its {} "
-         "entries are such as {}, these tokens such as {}. {}.",
-         file, input.vocabulary.size(), excerpt(input.vocabulary.token(2)), excerpt(example),
-         own_data_counts);
+         "data.train: expected tokens of the vocabulary of {}, which is kept, got none: {}, these "
+         "tokens are such as {}. {}.",
+         file, entries, excerpt(example), own_data_counts);
   }
   const double percent = 100 * static_cast<double>(unknown) / static_cast<double>(all);
   std::string note =

@@ -70,6 +70,12 @@ TEST(Formula, ErrorsNameThePlace) {
   EXPECT_THAT(program_error("2x"), HasSubstr("expected an operator after a number"));
   EXPECT_THAT(program_error(std::string(5000, '(')), HasSubstr("at most 100 nested brackets"));
   EXPECT_THAT(program_error(std::string(5000, '-')), HasSubstr("at most 100 nested signs"));
+  std::string sum = "x";
+  for (int i = 0; i < 1000; ++i) sum += "+x";
+  EXPECT_EQ(parse_program({.what = "test", .text = sum}).size(), 1u);
+  for (const std::string& longer : {sum + "+x", sum + "*x", sum + "<x", "h = " + sum + "; h^2"}) {
+    EXPECT_THAT(program_error(longer), HasSubstr("expected at most 1,000 operators."));
+  }
   EXPECT_THAT(program_error(""), HasSubstr("column 1: expected a number"));
 }
 

@@ -3,6 +3,7 @@
 #include "core/trace/local_rule.h"
 
 #include "core/tensor/philox.h"
+#include "core/trace/op_links.h"
 #include "core/trace/operator_table.h"
 #include "core/trace/rule_table.h"
 #include "core/trace/step_recorder.h"
@@ -78,6 +79,90 @@ TEST(LocalRule, PutsNumbersIn) {
   EXPECT_EQ(backward_example(recording, entry("relu"), 0), "dx[0,0] = 1 * (5 > 0) = 1");
   EXPECT_EQ(backward_example(recording, entry("matmul"), 1), "db[1,0] = 1 * (-2) = -2");
   EXPECT_EQ(backward_example(recording, entry("sum"), 0), "dx[0,0] = 1");
+}
+
+TEST(LocalRule, AFusedLeakyReluHasTheSlopeItWasGiven) {
+  const ActivationSpec leaky{.kind = Activation::leaky_relu, .slope = 0.25f};
+  const Tensor x = leaf({1, -2}, {1, 2}), w = leaf({3, 0.5, -1, 4}, {2, 2});
+  const Tensor image = leaf({1, -2, 3, -4}, {1, 2, 2, 1}), filter = leaf({-1}, {1, 1, 1, 1});
+  StepRecorder recorder({.values = true});
+  backward(sum(linear(x, w, {}, leaky)) + sum(conv2d(image, filter, {}, {.activation = leaky})));
+  const Recording recording = recorder.recording();
+  int fused = 0;
+  for (const TapeEntry& entry : recording.entries) {
+    if (entry.name != "linear" && entry.name != "conv2d") continue;
+    EXPECT_THAT(entry.attribute("slope"), testing::ElementsAre(0.25)) << entry.attributes;
+    EXPECT_THAT(backward_rule(recording, entry, 1),
+                testing::EndsWith("dz = dy * ((y > 0) + slope * (y <= 0))"));
+    EXPECT_NE(backward_example(recording, entry, 0), "") << entry.name;
+    EXPECT_NE(backward_example(recording, entry, 1), "") << entry.name;
+    ++fused;
+  }
+  EXPECT_EQ(fused, 2);
+}
+
+TEST(LocalRule, ANormHasItsActivationInItsRules) {
+  for (const Activation kind : {Activation::silu, Activation::hard_swish, Activation::relu6}) {
+    const Tensor x = leaf({1, -2, 3, 0.5, -4, 2}, {3, 2});
+    const Tensor gamma = leaf({1.5, 0.5}), beta = leaf({0.25, -1});
+    const auto statistic = [] { return zeros({2}, exact); };
+    StepRecorder recorder({.values = true});
+    backward(sum(pow(batch_norm(x, gamma, beta,
+                                {.running_mean = statistic(),
+                                 .running_var = statistic(),
+                                 .pending_mean = statistic(),
+                                 .pending_var = statistic()},
+                                {.training = true, .activation = {.kind = kind}}),
+                     2)));
+    const Recording recording = recorder.recording();
+    const auto norm =
+        std::find_if(recording.entries.begin(), recording.entries.end(),
+                     [](const TapeEntry& entry) { return entry.name == "batch_norm"; });
+    ASSERT_NE(norm, recording.entries.end());
+    EXPECT_EQ(operator_parts(*norm), fmt::format("batch_norm + {}", name_of(kind)));
+    EXPECT_THAT(backward_rule(recording, *norm, 2), testing::HasSubstr(", dz = dy * "));
+    for (size_t operand = 0; operand < 3; ++operand) {
+      EXPECT_NE(backward_example(recording, *norm, operand), "") << name_of(kind) << operand;
+    }
+  }
+}
+
+// Attributes and shapes may come from a file.
+TEST(LocalRule, ATransposeWithAnAxisTwiceHasNoTerms) {
+  const Tensor x = leaf({1, 2, 3, 4}, {2, 2});
+  StepRecorder recorder({.values = true});
+  backward(sum(transpose(x, {1, 0})));
+  Recording recording = recorder.recording();
+  for (TapeEntry& entry : recording.entries) {
+    if (entry.name != "transpose") continue;
+    EXPECT_TRUE(for_each_link(recording, entry, [](const OpLink&) {}));
+    EXPECT_NE(backward_example(recording, entry, 0), "");
+    entry.attributes = "order 0 -2";
+    EXPECT_FALSE(for_each_link(recording, entry, [](const OpLink&) {}));
+    EXPECT_EQ(backward_example(recording, entry, 0), "");
+    return;
+  }
+  FAIL() << "no transpose";
+}
+
+TEST(LocalRule, AWindowFarLargerThanItsImageTakesNoTime) {
+  const Tensor x = leaf({5}, {1, 1, 1, 1});
+  StepRecorder recorder({.values = true});
+  backward(sum(max_pool2d(x, {.kernel = 1, .stride = 1})));
+  Recording recording = recorder.recording();
+  for (TapeEntry& entry : recording.entries) {
+    if (entry.name != "max_pool2d") continue;
+    entry.attributes = "kernel 4096 4096, stride 1 1, padding 32 32";
+    entry.outputs[0].shape = {1, 64, 64, 1};
+    int64_t links = 0;
+    EXPECT_TRUE(for_each_link(recording, entry, [&](const OpLink& link) {
+      EXPECT_EQ(link.operands[0], 0);
+      ++links;
+    }));
+    EXPECT_EQ(links, 33 * 33);  // the windows that begin at the pixel or before it
+    return;
+  }
+  FAIL() << "no max_pool2d";
 }
 
 TEST(LocalRule, FusedOperatorsShowTheirParts) {

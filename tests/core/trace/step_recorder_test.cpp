@@ -137,8 +137,17 @@ TEST(StepRecorder, LargeTensorsHaveStatistics) {
   EXPECT_NEAR(s.norm, std::sqrt(69'997 / 16.0 + 10), 1e-9);
   EXPECT_EQ(s.histogram.front(), 1);
   EXPECT_EQ(s.histogram.back(), 1);
-  EXPECT_EQ(s.histogram[8], 1);       // 0
+  EXPECT_EQ(s.histogram[8], 1);        // 0
   EXPECT_EQ(s.histogram[10], 69'997);  // a quarter
+}
+
+// The range of two finite numbers may lie beyond the largest double.
+TEST(StepRecorder, StatisticsOfTheLargestNumbersStayInTheirBins) {
+  const double large = std::ldexp(1.0, 1023);
+  const TensorStatistics s = TensorStatistics::of(std::vector<double>{-large, 0, large, large});
+  EXPECT_EQ(s.histogram.front(), 1);
+  EXPECT_EQ(s.histogram[16], 1);
+  EXPECT_EQ(s.histogram.back(), 2);
 }
 
 TEST(TextTable, AlignsByCodePointsAndDropsTrailingBlanks) {

@@ -71,6 +71,17 @@ TEST(InitialInput, AVocabularyIsKeptAndWhatItLacksIsSaid) {
               HasSubstr("data.train: expected tokens of the vocabulary of"));
 }
 
+TEST(InitialInput, AVocabularyWithoutEntriesShowsNone) {
+  EXPECT_EQ(
+      message_of(ErrorKind::data,
+                 [] {
+                   vocabulary_note("w", TextInput(), {{"x", 2}});
+                 }),
+      "data.train: expected tokens of the vocabulary of w, which is kept, got none: it has no "
+      "entries of its own, these tokens are such as 'x'. init.skip of its first layer takes "
+      "the data's own.");
+}
+
 // A resumed run has the vocabulary that it started with, from its own folder.
 TEST(InitialInput, AResumeNeedsNoInitialWeights) {
   const TemporaryFolder folder;
