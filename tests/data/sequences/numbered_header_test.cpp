@@ -2,11 +2,7 @@
 // nobody knows.
 #include "core/error.h"
 #include "data/sequences/label_reading.h"
-#include "data/sequences/labelled_text.h"
-#include "data/sequences/rows_input.h"
-#include "data/sequences/series.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "table_file.h"
 
 #include <algorithm>
 
@@ -21,23 +17,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class NumberedHeaders : public testing::Test {
+class NumberedHeaders : public TableFile {
  protected:
-  LabelledRows rows(const std::string& content, LabelledRowsOptions options = {}) const {
-    options.max_bad = 1;
-    return read_labelled_rows(folder_.write("t.csv", content), options);
-  }
-  LabelledText texts(const std::string& content, LabelledTextOptions options = {}) const {
-    options.max_bad = 0;
-    return read_labelled_text(folder_.write("t.csv", content), options);
-  }
   Series series(const std::string& content, const char* column,
                 int rules = newest_data_rules) const {
-    return read_series(folder_.write("t.csv", content), {.columns = {column}, .targets = {column}},
-                       1, rules);
+    return TableFile::series(content, {.columns = {column}, .targets = {column}}, rules);
   }
-
-  TemporaryFolder folder_;
 };
 
 const auto is_noted = ElementsAre(AllOf(HasSubstr("t.csv: the first row ("),

@@ -2,11 +2,7 @@
 #include "data/sequences/table_header.h"
 
 #include "core/error.h"
-#include "data/sequences/labelled_text.h"
-#include "data/sequences/rows_input.h"
-#include "data/sequences/series.h"
-#include "tests/support/error_of.h"
-#include "tests/support/temporary_folder.h"
+#include "table_file.h"
 
 #include <cmath>
 
@@ -21,29 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class TableHeader : public testing::Test {
- protected:
-  LabelledRows rows(const std::string& content, LabelledRowsOptions options = {}) const {
-    options.max_bad = 1;
-    return read_labelled_rows(folder_.write("t.csv", content), options);
-  }
-  std::string rows_refused(const std::string& content, LabelledRowsOptions options = {}) const {
-    return message_of(ErrorKind::data, [&] { rows(content, options); });
-  }
-  LabelledText texts(const std::string& content, LabelledTextOptions options = {}) const {
-    options.max_bad = 0;
-    return read_labelled_text(folder_.write("t.csv", content), options);
-  }
-  std::string texts_refused(const std::string& content, LabelledTextOptions options = {}) const {
-    return message_of(ErrorKind::data, [&] { texts(content, options); });
-  }
-  Series series(const std::string& content, const SeriesInput& input,
-                int rules = newest_data_rules) const {
-    return read_series(folder_.write("t.csv", content), input, 1, rules);
-  }
-
-  TemporaryFolder folder_;
-};
+class TableHeader : public TableFile {};
 
 const std::string two_rows = "1,0.5,0.25\n2,1.5,1\n";
 
