@@ -162,13 +162,13 @@ double TermNumbers::row_sum(const OpLink& link) const {
 }
 
 double TermNumbers::norm_value(std::string_view name, const OpLink& link) const {
-  const bool rows = rule_.name == "layer_norm";
+  const bool over_rows = rule_.name == "layer_norm";
   const TapeOutput* const x = operands_[0];
-  if (!x || x->shape.rank() == 0 || (!rows && !entry_.has_attribute("training"))) return unknown;
+  if (!x || x->shape.rank() == 0 || (!over_rows && !entry_.has_attribute("training"))) return unknown;
   const int64_t last = x->shape[-1], count = x->shape.count();
-  const int64_t group = rows ? link.element / last : link.element % last;
-  const int64_t size = rows ? last : count / last;
-  const auto element = [&](int64_t i) { return rows ? group * last + i : i * last + group; };
+  const int64_t group = over_rows ? link.element / last : link.element % last;
+  const int64_t size = over_rows ? last : count / last;
+  const auto element = [&](int64_t i) { return over_rows ? group * last + i : i * last + group; };
   const auto mean_of = [&](const auto& f) {
     double sum = 0;
     for (int64_t i = 0; i < size; ++i) sum += f(element(i));
