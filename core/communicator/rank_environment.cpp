@@ -52,6 +52,26 @@ bool read_ranks(const Names& names, RankEnvironment& found) {
   return true;
 }
 
+// What would start every process as a run of its own.
+void refuse_half_a_launcher() {
+  const bool rank = !text_of("RANK").empty();
+  const bool several = number_of("WORLD_SIZE", 1, most_ranks).value_or(1) > 1;
+  if (rank && text_of("WORLD_SIZE").empty()) {
+    fail(ErrorKind::usage,
+         "RANK is set and WORLD_SIZE is not. Set both, as torchrun does, or neither.");
+  }
+  if (!rank && several) {
+    fail(ErrorKind::usage,
+         "WORLD_SIZE is set and RANK is not. Set both, as torchrun does, or neither.");
+  }
+  if (number_of("PMI_SIZE", 1, most_ranks).value_or(1) > 1) {
+    fail(ErrorKind::usage,
+         "{} processes were started by MPICH's launcher, which Whisker does not know. Use "
+         "torchrun, Open MPI's mpirun, srun or --gpus.",
+         text_of("PMI_SIZE"));
+  }
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -92,6 +112,7 @@ RankEnvironment rank_environment() {
       found.address = first_host(text_of("SLURM_STEP_NODELIST"));
     }
   }
+  if (found.launcher == Launcher::none) refuse_half_a_launcher();
   if (found.world == 1) return found;
   if (const std::string address = text_of("MASTER_ADDR"); !address.empty()) found.address = address;
   found.port = number_of("MASTER_PORT", 1, 65535).value_or(port);

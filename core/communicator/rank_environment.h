@@ -25,7 +25,8 @@ struct RankEnvironment {
 };
 
 /// Reads the environment. Of several launchers the innermost counts: RANK and WORLD_SIZE, then
-/// mpirun, then srun. Throws usage, naming the variable, for values that cannot be.
+/// mpirun, then srun. Throws usage, naming the variable, for values that cannot be, and where only
+/// a part of a launcher's variables would start every process as a run of its own.
 RankEnvironment rank_environment();
 
 /// Of this machine.

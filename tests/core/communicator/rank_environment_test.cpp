@@ -30,6 +30,7 @@ RankEnvironment with(std::initializer_list<std::pair<const char*, const char*>> 
                            "OMPI_COMM_WORLD_RANK",
                            "OMPI_COMM_WORLD_SIZE",
                            "OMPI_COMM_WORLD_LOCAL_RANK",
+                           "PMI_SIZE",
                            "SLURM_PROCID",
                            "SLURM_STEP_NUM_TASKS",
                            "SLURM_LOCALID",
@@ -47,6 +48,19 @@ TEST(RankEnvironment, NothingIsOneProcess) {
   const RankEnvironment found = with({});
   EXPECT_EQ(found.launcher, Launcher::none);
   EXPECT_EQ(found.world, 1);
+}
+
+TEST(RankEnvironment, HalfALauncherStartsNoRunsOfTheirOwn) {
+  EXPECT_THAT(error_of([] { with({{"RANK", "0"}}); }),
+              HasSubstr("RANK is set and WORLD_SIZE is not"));
+  EXPECT_THAT(error_of([] { with({{"WORLD_SIZE", "2"}}); }),
+              HasSubstr("WORLD_SIZE is set and RANK is not"));
+  EXPECT_THAT(error_of([] { with({{"PMI_SIZE", "2"}}); }),
+              HasSubstr("2 processes were started by MPICH's launcher"));
+  EXPECT_EQ(with({{"WORLD_SIZE", "1"}, {"PMI_SIZE", "1"}}).world, 1);
+  EXPECT_EQ(with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PMI_SIZE", "2"}})
+                .world,
+            2);
 }
 
 TEST(RankEnvironment, TorchrunsStoreKeepsItsPort) {
