@@ -66,11 +66,11 @@ function(whisker_library name)
 endfunction()
 
 # whisker_test(NAME SOURCES... [ALONE PATTERNS]): a GoogleTest program; each TEST is a ctest entry. Beside those that
-# fit PATTERNS, as of --gtest_filter, ctest runs nothing else. With AddressSanitizer or in an emulator, where
-# starting a program takes longer than most tests, the program is one entry, and without WHISKER_LONG it leaves out whole
-# networks, as smaller tests run all that they consist of, large shapes in bf16, whose loops are those of f32, kills by the
-# hundred, which are about the disk, and how long 25 megapixels take. An emulator has neither the time for the largest tensors nor the seconds and
-# the memory that two tests of files allow. Programs of many sources start first.
+# fit PATTERNS, as of --gtest_filter, ctest runs nothing else. With AddressSanitizer or in an emulator, where starting a
+# program takes longer than most tests, the program is one entry. Without WHISKER_LONG it leaves out whole networks, as
+# smaller tests run all that they consist of, large shapes in bf16, whose loops are those of f32, kills by the hundred,
+# which are about the disk, and how long 25 megapixels take. An emulator has neither the time for the largest tensors
+# nor the seconds and the memory that two tests of files allow. Programs of many sources start first.
 set(whisker_left_out "*FixedPreset.*:*Families.*:*EveryPreset.*:*Backbones.*:*RealSequences.*:*SoakOn.*:*BatchSizeAuto.*:*OfEveryKindOfPreset*:LargeShapes.OnTheCpuInBf16*:AtomicFile.KillNine*:DecodePng.*StayInTime")
 if(CMAKE_CROSSCOMPILING)
   string(APPEND whisker_left_out ":LargeShapes.*:*/LargeShapes.*:LongSums.*:CpuAgreement.*:Safetensors.MemoryStaysBelow*:Yaml.HostileRepetitions*")

@@ -45,7 +45,7 @@ bool agrees(double computed, double recorded, double size, DType dtype) {
   return std::abs(computed - recorded) <= tolerance * (size + std::abs(recorded)) + 1e-30;
 }
 
-std::string joined_rule(const std::string& left, std::string_view right) {
+std::string equation(const std::string& left, std::string_view right) {
   return right.empty() ? std::string() : fmt::format("{} = {}", left, right);
 }
 
@@ -120,7 +120,7 @@ std::string forward_rule(const TapeEntry& entry) {
   if (!rule) return {};
   if (rule->name == "matmul") return matmul_rule(entry, -1);
   const std::string_view activation = fused_activation(entry);
-  return activation.empty() ? joined_rule("y", rule->forward)
+  return activation.empty() ? equation("y", rule->forward)
                             : fmt::format("y = {}({})", activation, rule->forward);
 }
 
@@ -130,7 +130,7 @@ std::string backward_rule(const Recording& recording, const TapeEntry& entry, si
   if (entry.name == "concat") return fmt::format("{} = its part of dy", left);
   if (!rule || position >= 4 || rule->backward[position].empty()) return {};
   if (rule->name == "matmul") return matmul_rule(entry, static_cast<int>(position));
-  std::string text = joined_rule(left, rule->backward[position]);
+  std::string text = equation(left, rule->backward[position]);
   if (rule->backward[position].find("dz") != std::string_view::npos) {
     const std::string_view dz = through_activation(entry);
     text += dz == "dy" ? ", dz = dy" : fmt::format(", dz = {}", dz);

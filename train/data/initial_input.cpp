@@ -39,11 +39,8 @@ bool skips_first_layer(const Config& config, const Signature& signature) {
   return !parameters.empty() && any_selects(config.init.skip, parameters.front()->name());
 }
 
-// "text", of labelled texts and of language models alike.
-const char* kind_of(const InputDescription& input) {
-  constexpr std::array<const char*, 4> names = {"images", "text", "rows", "a series"};
-  return names[input.index()];
-}
+// What the alternatives of InputDescription are; labelled texts and language models share one.
+constexpr std::array<const char*, 4> input_kinds = {"images", "text", "rows", "a series"};
 
 }  // namespace
 
@@ -61,11 +58,11 @@ std::optional<InitialInput> initial_input(const Config& config) {
   constexpr std::array<size_t, 5> inputs = {0, 1, 1, 2, 3};  // of DataKind
   const size_t wanted = inputs[static_cast<size_t>(config.data.kind)];
   if (signature.input.index() != wanted) {
-    constexpr std::array<const char*, 4> own = {"images", "text", "rows", "a series"};
     fail(ErrorKind::usage,
          "init.from: expected weights of a network on {}, as data.kind says, got {}, which was "
          "trained on {}; {}.",
-         own[wanted], printable(file.name()), kind_of(signature.input), own_data_counts);
+         input_kinds[wanted], printable(file.name()), input_kinds[signature.input.index()],
+         own_data_counts);
   }
   return InitialInput{.input = std::move(signature.input), .file = printable(config.init.from)};
 }
