@@ -99,7 +99,7 @@ std::optional<SkippedFile> skip_reason(const std::string& head, const std::strin
     return SkippedFile{path, fmt::format("{}; {}", format.name, supported_formats),
                        std::string(format.image)};
   }
-  if (rules > 1 && head.starts_with("\xff\xd8") && head.find(heat_map_mark) != head.npos) {
+  if (rules > 2 && head.starts_with("\xff\xd8") && head.find(heat_map_mark) != head.npos) {
     return SkippedFile{path, std::string(heat_map_reason)};
   }
   if (begins_as_image(head, rules) || has_image_name(path, rules)) return std::nullopt;

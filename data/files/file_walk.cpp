@@ -86,7 +86,7 @@ class Walker {
       if (!path.empty() && is_run_folder(full(path))) {
         hold_runs_.insert(path.substr(0, path.find('/')));
         found_.skipped.push_back({path, "run folder"});
-      } else if (rules_ == 1 ? first_visit(path, info) : !follow || is_followed(path)) {
+      } else if (rules_ < 3 ? first_visit(path, info) : !follow || is_followed(path)) {
         folders_.push_back(path);
         if (!path.empty() && path.find('/') == std::string::npos) found_.folders.push_back(path);
       }
@@ -182,7 +182,7 @@ class Walker {
   std::vector<Link> links_;
   std::set<std::string> hold_runs_;  // subfolders of the root with runs in them
   std::set<std::pair<std::string, std::string>> followed_;  // links: the first, and a folder
-  std::set<std::pair<dev_t, ino_t>> visited_;               // rules 1
+  std::set<std::pair<dev_t, ino_t>> visited_;               // rules 1 and 2
 };
 
 }  // namespace

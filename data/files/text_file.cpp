@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
+#include "data/files/check_reading.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -63,11 +64,8 @@ std::string decode_text(std::string& text, LineEnds line_ends) {
   if (std::ranges::count(begin, '\0') * 4 > std::ssize(begin)) {
     return "holds NUL bytes, as UTF-16 without a byte order mark does: save it as UTF-8";
   }
-  if (line_ends == LineEnds::kept) return "";
-  if (text.find('\n') == std::string::npos) std::ranges::replace(text, '\r', '\n');
-  constexpr size_t separator_line = 5;
-  if (text.starts_with("sep=") && text.find_first_of("\r\n") == separator_line) {
-    return "begins with a line for spreadsheets ('sep='): remove it";
+  if (line_ends == LineEnds::lf_for_cr && text.find('\n') == std::string::npos) {
+    std::ranges::replace(text, '\r', '\n');
   }
   return "";
 }
@@ -77,6 +75,18 @@ std::string read_text(const std::filesystem::path& path, LineEnds line_ends) {
   if (const std::string fault = decode_text(text, line_ends); !fault.empty()) {
     fail(ErrorKind::data, "{}: the file {}.", printable(path.string()), fault);
   }
+  return text;
+}
+
+std::string read_table(const std::filesystem::path& path, int rules,
+                       std::vector<std::string>& notes) {
+  std::string text = read_text(path, LineEnds::lf_for_cr);
+  constexpr size_t separator_line = 5;
+  check_reading(rules, notes, [&] {
+    if (!text.starts_with("sep=") || text.find_first_of("\r\n") != separator_line) return;
+    fail(ErrorKind::data, "{}: the file begins with a line for spreadsheets ('sep='): remove it.",
+         printable(path.string()));
+  });
   return text;
 }
 

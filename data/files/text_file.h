@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace whisker {
 
@@ -19,5 +20,10 @@ std::string decode_text(std::string& text, LineEnds line_ends);
 /// The text of `path`, a file or pipe of at most 2 GiB. Throws data, naming it, for an unreadable
 /// file and for what decode_text() refuses.
 std::string read_text(const std::filesystem::path& path, LineEnds line_ends);
+
+/// The same of a table, by lf_for_cr and data.rules. Throws data for a spreadsheet's first line,
+/// sep=, too.
+std::string read_table(const std::filesystem::path& path, int rules,
+                       std::vector<std::string>& notes);
 
 }  // namespace whisker

@@ -106,7 +106,7 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
            table.name, row.line, printable(root.string()), printable(written));
     }
     const std::string& file = found ? found->path : written;
-    listed_once.add(options.rules == 1 ? file : whole(root / file), row);
+    listed_once.add(options.rules < 3 ? file : whole(root / file), row);
     if (found) {
       sorted.emplace(file, std::pair(*found, csv_text(row.fields[table.label])));
     } else {

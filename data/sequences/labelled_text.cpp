@@ -9,6 +9,7 @@
 #include "core/io/utf8.h"
 #include "core/work_progress.h"
 #include "data/class_names.h"
+#include "data/files/check_reading.h"
 #include "data/files/class_folders.h"
 #include "data/files/file_walk.h"
 #include "data/files/split_names.h"
@@ -83,13 +84,14 @@ class Reader {
                               .label_named = !is_column_number(options.label_column),
                               .text_named = !is_column_number(options.text_column)};
     drop_text_header(file, options.header, columns, options.classes);
-    if (columns.label == columns.text && options.rules > 1) {
+    check_reading(options.rules, file.notes, [&] {
+      if (columns.label != columns.text) return;
       fail(ErrorKind::usage,
            "{}: column {} is read as the label and as the text: name another one by "
            "data.label_column or data.text.text_column (of evaluate: --label-column, "
            "--text-column).",
            file.name, columns.label + 1);
-    }
+    });
     if (std::string note = cut_text_note(file, columns); !note.empty()) {
       file.notes.push_back(std::move(note));
     }
@@ -115,22 +117,22 @@ class Reader {
     const bool class_folders = std::ranges::any_of(
         texts, [](const WalkedFile& file) { return file.path.find('/') != std::string::npos; });
     if (!class_folders) {
-      if (options.rules > 1) refuse_split_files(root, texts, options);
+      check_reading(options.rules, notes_, [&] { refuse_split_files(root, texts, options); });
       for (const WalkedFile& file : texts) {
         add_class_file(root / file.path);
-        if (options.rules > 1) named_.insert(fs::path(file.path).stem().string());
+        named_.insert(fs::path(file.path).stem().string());
         count(file);
       }
       return;
     }
-    if (options.rules > 1) {
+    check_reading(options.rules, notes_, [&] {
       std::string note =
           refuse_splits(root, options.name, names_not_in(walk.folders, options.classes), true);
       if (!note.empty()) notes_.push_back(std::move(note));
       SplitsInClasses splits;
       for (const WalkedFile& file : texts) splits.add(file.path);
       splits.refuse(root, options.name, true);
-    }
+    });
     std::set<std::string> empty(walk.folders.begin(), walk.folders.end());
     for (const WalkedFile& file : texts) {
       const size_t slash = file.path.find('/');
@@ -140,7 +142,7 @@ class Reader {
       }
       const std::string label = file.path.substr(0, slash);
       empty.erase(label);
-      if (options.rules > 1) named_.insert(label);
+      named_.insert(label);
       count(file);
       const fs::path path = root / file.path;
       std::string text = read_file(path, most_text_bytes, ErrorKind::data);
@@ -208,7 +210,9 @@ class Reader {
       for (std::string& pair : similar_classes(all.classes)) all.notes.push_back(std::move(pair));
     }
     check_bad_rows(all.bad, total, options.max_bad);
-    if (options.classes.empty()) refuse_lost_classes(all.classes, options.name);
+    check_reading(options.rules, all.notes, [&] {
+      if (options.classes.empty()) refuse_lost_classes(all.classes, options.name);
+    });
     return all;
   }
 

@@ -62,7 +62,7 @@ void read_plain_rows(std::string_view text, char separator, RowFile& file) {
 
 // Rows that may be two, which a CR ends: older runs took it for a part of the text.
 void refuse_stray_cr(RowFile& file) {
-  if (file.rules == 1) return;
+  if (file.rules < 3) return;
   if (file.rows.front().stray_cr) {
     fail(ErrorKind::data, "{}: {}.", file.place(file.rows.front()), stray_cr_reason);
   }
@@ -80,8 +80,8 @@ std::string RowFile::place(const CsvRow& row) const {
 }
 
 RowFile read_rows(const std::filesystem::path& path, int rules) {
-  const std::string text = read_text(path, LineEnds::lf_for_cr);
   RowFile file{.name = printable(path.string()), .rows = {}, .bad = {}, .rules = rules};
+  const std::string text = read_table(path, rules, file.notes);
   const char separator = separator_of(path, text);
   if (separator == ',') {
     const char found = csv_separator(text);
@@ -126,7 +126,7 @@ size_t find_column(RowFile& file, const std::string& column) {
     if (position < count) return position;
     fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file.name, count, column);
   }
-  if (file.rules == 1) {  // took the first of several
+  if (file.rules < 3) {  // took the first of several
     const auto first = std::ranges::find(header.fields, column);
     if (first != header.fields.end()) return static_cast<size_t>(first - header.fields.begin());
   }

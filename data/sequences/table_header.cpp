@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
+#include "data/files/check_reading.h"
 #include "data/files/file_walk.h"
 #include "data/sequences/numbered_header.h"
 #include "data/sequences/scaling.h"
@@ -85,7 +86,7 @@ bool is_rows_header(const RowFile& file, size_t label, std::span<const std::stri
     any_value = any_value || (i != label && is_number(first[i]));
     any_name = any_name || (i != label && is_column_name(first[i]));
   }
-  if (file.rules == 1) return !any_value;
+  if (file.rules == 1 || (file.rules == 2 && !any_value)) return !any_value;
   if (label >= first.size()) return any_name && !any_value;
   const std::string& name = first[label];
   const bool is_class = find_name(classes, name).index ||
@@ -110,19 +111,20 @@ void refuse_other_column(const RowFile& file, size_t column, size_t other, std::
 }
 
 // Of a header that was removed: whether it calls another column the label.
-void check_label_name(const RowFile& file, size_t label) {
-  if (file.rules == 1 || label >= file.names.size()) return;
-  if (is_one_of(label_words, file.names[label])) return;
-  if (const auto other = column_called_label(file.names, label)) {
-    refuse_other_column(file, label, *other, "label", "data.label_column");
-  }
+void check_label_name(RowFile& file, size_t label) {
+  if (label >= file.names.size() || is_one_of(label_words, file.names[label])) return;
+  const auto other = column_called_label(file.names, label);
+  if (!other) return;
+  check_reading(file.rules, file.notes,
+                [&] { refuse_other_column(file, label, *other, "label", "data.label_column"); });
 }
 
-void check_text_name(const RowFile& file, size_t label, size_t text) {
-  if (file.rules == 1 || file.names.empty() || is_one_of(text_words, file.names[text])) return;
+void check_text_name(RowFile& file, size_t label, size_t text) {
+  if (file.names.empty() || is_one_of(text_words, file.names[text])) return;
   for (size_t i = 0; i < file.names.size(); ++i) {
     if (i == label || !is_one_of(sure_text_words, file.names[i])) continue;
-    refuse_other_column(file, text, i, "text", "data.text.text_column");
+    check_reading(file.rules, file.notes,
+                  [&] { refuse_other_column(file, text, i, "text", "data.text.text_column"); });
   }
 }
 
@@ -198,7 +200,7 @@ void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
 
 void drop_series_header(RowFile& file, Header header, bool named, std::span<const size_t> columns) {
   check_header_named(header, named, file.name);
-  if ((named && file.rules > 1) || header == Header::present) return file.drop_header();
+  if ((named && file.rules > 2) || header == Header::present) return file.drop_header();
   if (header == Header::absent) return;
   if (drop_numbered_header(file, file.rows.front().fields.size())) return;
   const std::vector<std::string>& first = file.rows.front().fields;
@@ -206,7 +208,7 @@ void drop_series_header(RowFile& file, Header header, bool named, std::span<cons
       std::ranges::any_of(columns, [&](size_t i) { return is_number(first[i]); });
   const bool any_name =
       std::ranges::any_of(columns, [&](size_t i) { return is_column_name(first[i]); });
-  if (!any_value && (any_name || file.rules == 1)) drop_noted(file);
+  if (!any_value && (any_name || file.rules < 3)) drop_noted(file);
 }
 
 std::optional<size_t> column_called_label(std::span<const std::string> names, size_t label) {
@@ -224,7 +226,7 @@ std::optional<size_t> column_called_label(std::span<const std::string> names, si
 std::vector<std::string> names_of(const RowFile& file, std::span<const size_t> columns,
                                   std::span<const std::string> expected) {
   std::vector<std::string> names;
-  if (file.names.empty() || file.rules == 1) return names;
+  if (file.names.empty() || file.rules < 3) return names;
   for (const size_t column : columns) names.push_back(printable(file.names[column]));
   for (size_t i = 0; i < std::min(names.size(), expected.size()); ++i) {
     if (to_small_letters(trimmed(names[i])) == to_small_letters(trimmed(expected[i]))) continue;

@@ -154,7 +154,22 @@ TEST_F(TableHeader, OfOlderRunsIsReadAsThen) {
   EXPECT_THAT(rows("label,a,label\n" + two_rows, {.label_column = "label", .rules = 1}).labels,
               ElementsAre("1", "2"));
   const SeriesInput input{.columns = {"2"}, .targets = {"2"}};
-  EXPECT_EQ(series("0,NA\n1,5\n", input, 1).rows(), 1);
+  for (const int rules : {1, 2}) EXPECT_EQ(series("0,NA\n1,5\n", input, rules).rows(), 1);
+}
+
+// Runs of data.rules 2, which know headers of rows by a word, and padding.
+TEST_F(TableHeader, OfRunsOfRulesTwoIsReadAsThen) {
+  const LabelledRowsOptions then{.rules = 2};
+  for (const char* header : {"label,0,1\n", "0,NA,NA\n", "a,b,label\n", "label,a,b\n"}) {
+    EXPECT_THAT(rows(header + two_rows, then).labels, ElementsAre("1", "2")) << header;
+    EXPECT_THAT(rows(header + two_rows, then).names, IsEmpty());
+  }
+  EXPECT_THAT(rows("a,b,label\n" + two_rows, then).notes,
+              testing::Contains(HasSubstr("data.rules 2 reads what newer ones refuse: ")));
+  EXPECT_THAT(rows("0,1,2\n" + two_rows, then).labels, ElementsAre("0", "1", "2"));
+  EXPECT_THAT(rows(two_rows + "1,2,NaN\n", then).bad, IsEmpty());
+  EXPECT_THAT(rows("label,a,label\n" + two_rows, {.label_column = "label", .rules = 2}).labels,
+              ElementsAre("1", "2"));
 }
 
 }  // namespace

@@ -110,6 +110,10 @@ TEST(TextTables, EncodingsAndLineEnds) {
   };
   EXPECT_THAT(refused(utf16(plain).substr(2)), HasSubstr("UTF-16 without a byte order mark"));
   EXPECT_THAT(refused("sep=,\r\n" + plain), HasSubstr("('sep='): remove it"));
+  const auto old = folder.write("old.csv", "sep=,\n" + plain.substr(plain.find('\n') + 1));
+  const LabelledText older = read_labelled_text(old, {.max_bad = 1, .rules = 2});
+  EXPECT_EQ(older.examples[0].text, "good");
+  EXPECT_THAT(older.notes, ElementsAre(HasSubstr("data.rules 2 reads what newer ones refuse: ")));
   EXPECT_THAT(refused(utf16(plain) + "x"), HasSubstr("odd number of bytes"));
   EXPECT_THAT(refused(utf16("a") + std::string("\x00\xdc", 2)), HasSubstr("which byte 5 is not"));
   EXPECT_THAT(refused(std::string("\xff\xfe\0\0a\0\0\0", 8)), HasSubstr("UTF-32"));
@@ -135,7 +139,10 @@ TEST(TextTables, LinesThatEndInTwoWaysAreRefused) {
               AllOf(HasSubstr("t.tsv:2"), HasSubstr("carriage return")));
   EXPECT_EQ(text_of(folder, rows + "pos,\"a \r quoted one\"\r\n").examples.size(), 5u);
   // A text of an older run keeps its CR.
-  EXPECT_EQ(text_of(folder, rows + "pos,one\rtwo\r\n", {.rules = 1}).examples[4].text, "one\rtwo");
+  for (const int rules : {1, 2}) {
+    EXPECT_EQ(text_of(folder, rows + "pos,one\rtwo\r\n", {.rules = rules}).examples[4].text,
+              "one\rtwo");
+  }
 }
 
 TEST(TextTables, SemicolonsAndTabsInACsvAreTold) {
