@@ -12,6 +12,7 @@
 #include "data/images/png_bits.h"
 #include "data/images/split_list.h"
 #include "data/loader/device_loader.h"
+#include "train/data/copies.h"
 #include "train/experiment.h"
 #include "train/loop/rank_sums.h"
 #include "train/metrics/evaluate.h"
@@ -39,12 +40,8 @@ std::optional<int64_t> warn_of_trained(const ImageFolder& images, const std::opt
     return std::nullopt;
   }
   if (trained > 0 && verbosity >= 0) {
-    tell(fmt::format(
-        "whisker: warning: {} trained the weights ({}): the metrics do not "
-        "apply to other images. Use --split val for the run's validation split.\n",
-        images.size() == 1 ? std::string("this image")
-                           : fmt::format("{} of these {} images", trained, images.size()),
-        printable(run->split().string())));
+    tell(
+        fmt::format("whisker: {}\n", trained_note(trained, images.size(), "images", run->split())));
   }
   return trained;
 }

@@ -8,6 +8,7 @@
 #include "data/loader/device_loader.h"
 #include "data/parallel.h"
 #include "layers/memory_plan.h"
+#include "train/data/copies.h"
 #include "train/data/run_data.h"
 
 #include <algorithm>
@@ -51,6 +52,10 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     if (const std::string note = split.note(); !note.empty()) {
       notes.push_back("data.val_split: " + note);
     }
+    std::string contradicting = contradiction_note(
+        {split.contradictions}, folders.train.size(), "images",
+        [&](int64_t i) { return folders.train.files[static_cast<size_t>(i)].path; });
+    if (!contradicting.empty()) notes.push_back(std::move(contradicting));
     folders = {std::move(split.train), std::move(split.val)};
   }
   std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images",
