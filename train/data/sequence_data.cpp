@@ -115,7 +115,7 @@ void keep_few(const Config& config, Parts& parts) {
 }
 
 void note_unknown(const char* name, const TextInput& input, const TokenCounts& counts,
-                          RunData& run) {
+                  RunData& run) {
   const std::string note = input.unknown_note(counts);
   if (!note.empty()) run.notes.push_back(fmt::format("{}: {}", name, note));
 }
@@ -160,6 +160,8 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
                         std::vector<std::string> classes) {
     return read_labelled_text(path, {.label_column = data.label_column,
                                      .text_column = data.text.text_column,
+                                     .label_chosen = config.given.contains("data.label_column"),
+                                     .text_chosen = config.given.contains("data.text.text_column"),
                                      .header = data.header,
                                      .classes = std::move(classes),
                                      .max_bad = data.max_bad,
