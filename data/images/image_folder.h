@@ -6,6 +6,7 @@
 #include "data/class_names.h"
 #include "data/files/file_walk.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -19,8 +20,8 @@ struct ImageFile {
   std::string path;  ///< relative to ImageFolder::root, bytes as on disk
   int64_t label = 0;
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
-  bool deep_png = false;    ///< a PNG of 16 bits per sample
+  int64_t modified_ns = 0;           ///< modification time, nanoseconds since 1970
+  bool deep = false, alpha = false;  ///< see WalkedFile
 };
 
 struct ImageFolder {
@@ -40,7 +41,9 @@ struct ImageFolder {
   /// Files per class.
   std::vector<int64_t> counts() const;
   /// See use_of_files(); as listed, before a split.
-  std::string use() const { return use_of_files(size(), links, skipped); }
+  std::string use() const {
+    return use_of_files(size(), links, skipped, std::ranges::count(files, true, &ImageFile::alpha));
+  }
 };
 
 struct ImageFolderOptions {
