@@ -25,7 +25,7 @@ inline constexpr int newest_data_rules = 3;
 
 struct DecodeRules {
   int version = newest_data_rules;
-  int png_bits = 16;  ///< of the samples of PNG files of 16 bits: 12 for sensors, 8 to 16
+  int png_bits = 16;  ///< of the samples of files of 16 bits: 12 for sensors, 8 to 16
   bool operator==(const DecodeRules&) const = default;
 };
 

@@ -198,8 +198,9 @@ bool is_system_folder(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped) {
-  if (skipped.empty() && links == 0) return "";
+std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped,
+                         int64_t alpha) {
+  if (skipped.empty() && links == 0 && alpha == 0) return "";
   std::map<std::string, int64_t> counts;
   for (const SkippedFile& file : skipped) {
     ++counts[file.format.empty() ? file.reason : file.format + " (not supported)"];
@@ -213,6 +214,7 @@ std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFil
   for (const auto& [reason, count] : reasons) {
     text += fmt::format("{}{} {}", std::exchange(separator, ", "), count, reason);
   }
+  if (alpha > 0) text += fmt::format("; {} {}", alpha, alpha == 1 ? "has" : "have") + alpha_note;
   return text;
 }
 

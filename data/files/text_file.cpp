@@ -6,6 +6,7 @@
 #include "data/files/check_reading.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace whisker {
@@ -50,8 +51,32 @@ std::string from_utf16(std::string& text) {
 
 }  // namespace
 
+std::string_view packed_format(std::string_view bytes) {
+  struct Format {
+    std::string_view begin, name;
+  };
+  constexpr std::array formats = {
+      Format{"\x1f\x8b", "a gzip file (.gz): unpack it with gunzip"},
+      Format{"BZh91AY&SY", "a bzip2 file (.bz2): unpack it with bunzip2"},
+      Format{"\xfd"
+             "7zXZ",
+             "an xz file (.xz): unpack it with unxz"},
+      Format{"\x28\xb5\x2f\xfd", "a Zstandard file (.zst): unpack it with unzstd"},
+      Format{"PAR1\x15", "a Parquet file: write it as CSV"},
+      Format{"\xd0\xcf\x11\xe0", "an old Excel workbook (.xls): save its sheet as CSV in UTF-8"},
+      Format{"PK\3\4", "a ZIP archive: unpack it with unzip"}};
+  const auto found = std::ranges::find_if(
+      formats, [&](const Format& format) { return bytes.starts_with(format.begin); });
+  if (found == formats.end()) return "";
+  const bool office = found == formats.end() - 1 && bytes.find("[Content_Types].xml") != bytes.npos;
+  return office ? "an Excel workbook (.xlsx): save its sheet as CSV in UTF-8" : found->name;
+}
+
 std::string decode_text(std::string& text, LineEnds line_ends) {
   using namespace std::string_view_literals;
+  if (const std::string_view format = packed_format(text); !format.empty()) {
+    return fmt::format("is {}", format);
+  }
   if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) {
     return "is UTF-32: save it as UTF-8";
   }

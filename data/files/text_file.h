@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -16,6 +17,10 @@ enum class LineEnds {
 /// Turns the bytes of a text file into UTF-8 without byte order mark: UTF-16 by its mark. Returns
 /// why that cannot be, "" if it can; whether UTF-8 is valid is not checked.
 std::string decode_text(std::string& text, LineEnds line_ends);
+
+/// What a file is that begins with `bytes` and is no text, and what to do: "a gzip file: unpack it
+/// (gunzip)"; "" for all others.
+std::string_view packed_format(std::string_view bytes);
 
 /// The text of `path`, a file or pipe of at most 2 GiB. Throws data, naming it, for an unreadable
 /// file and for what decode_text() refuses.

@@ -88,7 +88,8 @@ void add_file(NamedImages& named, WalkedFile file, std::string label) {
   named.files.push_back({.path = std::move(file.path),
                          .bytes = file.bytes,
                          .modified_ns = file.modified_ns,
-                         .deep_png = file.deep_png});
+                         .deep = file.deep,
+                         .alpha = file.alpha});
 }
 
 NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderOptions& options) {

@@ -15,6 +15,7 @@
 #include "data/files/split_names.h"
 #include "data/files/text_file.h"
 #include "data/sequences/table_header.h"
+#include "data/sequences/text_columns.h"
 
 #include <algorithm>
 #include <iterator>
@@ -50,39 +51,17 @@ bool is_text(const WalkedFile& file) {
   });
 }
 
-// What stands behind the texts in columns that are not read and that no header names: the rest of
-// texts, it may be.
-std::string cut_text_note(const RowFile& file, const TextColumns& columns) {
-  const auto is_named = [&](size_t column) {
-    const std::string name = file.names.empty() ? "" : to_small_letters(file.names[column]);
-    return !name.empty() && !name.starts_with("unnamed: ");  // as pandas writes
-  };
-  int64_t rows = 0;
-  std::string first;
-  for (const CsvRow& row : file.rows) {
-    for (size_t i = columns.text + 1; i < row.fields.size(); ++i) {
-      if (row.fields[i].empty() || i == columns.label || is_named(i)) continue;
-      if (rows++ == 0) {
-        first = fmt::format("{} in column {} of line {}", excerpt(row.fields[i]), i + 1, row.line);
-      }
-      break;
-    }
-  }
-  if (rows == 0) return "";
-  return fmt::format(
-      "{}: columns without a name that are not read hold something in {} of {}, such as {}; where "
-      "it is the rest of a text: {}",
-      file.name, rows, counted(std::ssize(file.rows), "row"), first, file.field_ends);
-}
-
 class Reader {
  public:
   void add_rows(const fs::path& path, const LabelledTextOptions& options) {
     RowFile file = read_rows(path, options.rules);
-    const TextColumns columns{.label = find_column(file, options.label_column),
-                              .text = find_column(file, options.text_column),
-                              .label_named = !is_column_number(options.label_column),
-                              .text_named = !is_column_number(options.text_column)};
+    TextColumns columns{.label = find_column(file, options.label_column),
+                        .text = find_column(file, options.text_column),
+                        .label_named = !is_column_number(options.label_column),
+                        .text_named = !is_column_number(options.text_column)};
+    const bool trained = !options.classes.empty();
+    columns.label_chosen = columns.label_named || options.label_chosen || trained;
+    columns.text_chosen = columns.text_named || options.text_chosen || trained;
     drop_text_header(file, options.header, columns, options.classes);
     check_reading(options.rules, file.notes, [&] {
       if (columns.label != columns.text) return;
@@ -92,10 +71,9 @@ class Reader {
            "--text-column).",
            file.name, columns.label + 1);
     });
-    if (std::string note = cut_text_note(file, columns); !note.empty()) {
-      file.notes.push_back(std::move(note));
-    }
+    check_reading(options.rules, file.notes, [&] { refuse_likely_columns(file, columns); });
     notes_ = std::move(file.notes);
+    std::ranges::move(unread_columns(file, columns), std::back_inserter(notes_));
     for (CsvRow& row : file.rows) {
       add({std::move(row.fields[columns.label]), std::move(row.fields[columns.text]),
            file.place(row)});

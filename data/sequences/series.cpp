@@ -139,8 +139,10 @@ void add_window(const Windows& windows, const SeriesInput& input, int64_t last, 
 [[noreturn]] void refuse_last_rows(const Series& series, const SeriesInput& input) {
   const int64_t first = series.rows() - input.rows_needed();
   if (first < 0) {
-    fail(ErrorKind::data, "{}: expected at least {} to forecast from, got {}", series.name,
-         counted(input.rows_needed(), "row"), series.rows());
+    fail(ErrorKind::data,
+         "{}: expected at least {} to forecast from, got {}: a forecast reads the last rows of the "
+         "file. Add the rows before them.",
+         series.name, counted(input.rows_needed(), "row"), series.rows());
   }
   std::vector<BadRow> bad = series.bad;  // each is a row without values
   std::ranges::stable_sort(bad, {}, &BadRow::line);

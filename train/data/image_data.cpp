@@ -15,6 +15,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace whisker {
@@ -200,15 +201,43 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
   }
 }
 
+namespace {
+
+// data.png_bits: auto: the bits of the training images, and of those split from them. Validation or
+// test images of more bits are refused; fewer are said.
+int settle_png_bits(const DataConfig& data, const ImageFolders& folders,
+                    std::vector<std::string>& notes) {
+  const auto workers = static_cast<int>(data.workers.value.value_or(auto_workers));
+  const PngBits found = find_png_bits(folders.train, workers);
+  if (std::string note = found.note(); !note.empty()) notes.push_back(std::move(note));
+  for (const auto& [key, folder, own] :
+       {std::tuple("data.val", &folders.val, data.val.empty()),
+        std::tuple("data.test", &folders.test, data.test.empty())}) {
+    if (own) continue;
+    const PngBits other = find_png_bits(*folder, workers);
+    if (other.bits == found.bits || other.largest == 0) continue;
+    const std::string differs =
+        fmt::format("{}: the largest sample in {} of {} of 16 bits is {}, in data.train {}", key,
+                    other.read, counted(other.files, "file"), other.largest, found.largest);
+    if (other.bits > found.bits) {
+      fail(ErrorKind::data,
+           "{}. data.png_bits={} reads all as they are, data.png_bits={} larger samples as white. "
+           "Set one of them.",
+           differs, other.bits, found.bits);
+    }
+    notes.push_back(fmt::format("{}: it looks dark, as data.png_bits is {}", differs, found.bits));
+  }
+  return found.bits;
+}
+
+}  // namespace
+
 RunData open_images(const Config& config, Partition part) {
   std::vector<std::string> notes;
   ImageFolders folders = open_folders(config, notes);
   Preprocess preprocess = preprocess_of(config.data);
   if (!config.data.png_bits.value && config.data.rules > 1) {
-    const PngBits found = find_png_bits(
-        folders.train, static_cast<int>(config.data.workers.value.value_or(auto_workers)));
-    preprocess.rules.png_bits = found.bits;
-    if (found.bits < 16) notes.push_back(found.note());
+    preprocess.rules.png_bits = settle_png_bits(config.data, folders, notes);
   }
   RunData data{.signature = {.input = preprocess, .classes = folders.train.classes},
                .class_counts = folders.train.counts(),

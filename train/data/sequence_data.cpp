@@ -208,6 +208,8 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
                         std::vector<std::string> classes) {
     return read_labelled_text(path, {.label_column = data.label_column,
                                      .text_column = data.text.text_column,
+                                     .label_chosen = config.given.contains("data.label_column"),
+                                     .text_chosen = config.given.contains("data.text.text_column"),
                                      .header = data.header,
                                      .classes = std::move(classes),
                                      .max_bad = data.max_bad,
