@@ -115,7 +115,7 @@ class Chromium:
 
     def press(self, *keys):
         for key in keys:
-            name, code, text = KEYS.get(key) or (key, ord(key.upper()), key)
+            name, code, text = KEYS.get(key) or (key, ord(key.upper()) if key.isalnum() else 0, key)
             self.call("Input.dispatchKeyEvent", type="keyDown", key=name, windowsVirtualKeyCode=code, text=text)
             self.call("Input.dispatchKeyEvent", type="keyUp", key=name, windowsVirtualKeyCode=code)
 

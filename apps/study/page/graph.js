@@ -353,7 +353,7 @@ function boxOf(item) {
     node.mini = mini(last.outputs[0]);
   }
   node.norm = last.outputs[0].value !== undefined || last.outputs[0].gradient !== undefined;
-  node.width = Math.max(74, ...node.lines.map(line => [...line].length * charWidth + 22), node.mini ? node.mini.width + 22 : 0);
+  node.width = Math.max(82, ...node.lines.map(line => [...line].length * charWidth + 22), node.mini ? node.mini.width + 22 : 0);
   node.height = 14 + 15 * (node.lines.length + node.norm) + (node.mini ? node.mini.height + 4 : 0);
   return node;
 }
