@@ -26,30 +26,30 @@ function place(boxes, edges, gap) {
   });
   const rows = [];
   for (const slot of slots) (rows[slot.row] ??= []).push(slot);
-  const number_ = () => rows.forEach(row => row.forEach((slot, i) => { slot.at = i; }));
+  const count = row => row.forEach((slot, i) => { slot.at = i; });
+  rows.forEach(count);
   const crossings = () => {
-    number_();
-    let count = 0;
+    let sum = 0;
     for (const row of rows) {
       const ends = [];
       for (const slot of row) {
-        for (const other of slot.below) count += ends.filter(end => end > other.at).length;
+        for (const other of slot.below) sum += ends.filter(end => end > other.at).length;
         ends.push(...slot.below.map(other => other.at));
       }
     }
-    return count;
+    return sum;
   };
   let best = rows.map(row => [...row]), fewest = crossings();
   for (let sweep = 0; sweep < 8 && fewest > 0; ++sweep) {
     for (const side of ['above', 'below']) {
       const order = side === 'above' ? rows : [...rows].reverse();
       for (const row of order) {
-        number_();
         for (const slot of row) {
           const near = slot[side];
           slot.key = near.length ? near.reduce((sum, other) => sum + other.at, 0) / near.length : slot.at;
         }
         row.sort((a, b) => a.key - b.key);
+        count(row);
       }
     }
     const now = crossings();
