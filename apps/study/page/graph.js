@@ -196,7 +196,7 @@ function drawGraph() {
     const side = svg('g', {transform: `translate(${shift[backward]},${titleHeight + margin})`});
     const title = backward ? 'backward ↑' : 'forward ↓';
     side.append(svg('text', {class: 'side', x: size.width / 2, y: -margin - 4}, title));
-    for (const box of moduleFrames(nodes)) side.append(box);
+    for (const box of moduleFrames(nodes, backward)) side.append(box);
     for (const edge of edges) {
       if (backward && !edge.wants) continue;
       const points = edge.points.map(([x, y]) => [+x.toFixed(1), +y.toFixed(1)]);
@@ -214,14 +214,14 @@ function drawGraph() {
   }
   byId('graph').replaceChildren(image);
   drawn = {image, nodes, nodeOf, sides, shift, width, height, link, top: titleHeight + margin};
-  showFrame();
+  showFrame(false);
 }
 
 const captionHeight = 13;
 // Levels of unfolded modules among these.
 const levels = items => Math.max(0, ...items.map(item => item.items && item.open ? 1 + levels(item.items) : 0));
 // Rectangles around what unfolded modules have on this graph; their name folds them.
-function moduleFrames(nodes) {
+function moduleFrames(nodes, backward) {
   const boxes = [];
   eachGroup(group => {
     let above = group;
@@ -237,7 +237,7 @@ function moduleFrames(nodes) {
     const element = svg('g', {class: 'frame', tabindex: 0, role: 'button', 'aria-label': `fold ${group.path}`},
       svg('rect', {x, y, width: right - x, height: bottom - y, rx: 8}), name);
     element.dataset.fold = group.path;
-    activate(element, () => setOpen(group, false));
+    activate(element, () => setOpen(group, false, backward));
     boxes.push(element);
   });
   return boxes;
@@ -253,9 +253,14 @@ function activate(element, action) {
   });
 }
 
-function setOpen(group, open) {
+// What was clicked stays in view and keeps the focus.
+function setOpen(group, open, backward) {
   group.open = open;
-  drawGraph();
+  redraw();
+  const same = drawn.image.querySelectorAll(`[data-${open ? 'fold' : 'node'}="${CSS.escape(group.path)}"]`);
+  const element = [...same].at(backward ? -1 : 0);
+  element.focus({preventScroll: true});
+  element.querySelector('text').scrollIntoView({block: 'nearest', inline: 'nearest'});
 }
 
 function nodeView(node, backward) {
@@ -279,7 +284,7 @@ function nodeView(node, backward) {
   element.setAttribute('aria-label', node.lines.join(' ') + (backward ? ', backward' : ''));
   element.dataset.node = node.item.items ? node.item.path : label(node.item.op);
   activate(element, () => {
-    if (node.item.items) return setOpen(node.item, true);
+    if (node.item.items) return setOpen(node.item, true, backward);
     const user = users[node.item.op].find(i => frameOf[backward].has(i));
     goTo(frame.length ? frame[0] : frameOf[backward].get(user) ?? current);
   });
@@ -312,7 +317,7 @@ function updateNode(node, view, backward, now) {
   });
 }
 
-function showFrame() {
+function showFrame(scroll = true) {
   byId('slider').value = current;
   byId('place').textContent = `${current + 1} / ${frames.length}`;
   const {entry: i, backward} = frames[current];
@@ -327,7 +332,7 @@ function showFrame() {
   const y = node ? drawn.top + node.y + node.height / 2 : 0;
   const {shift} = drawn;
   drawn.link.setAttribute('d', linked ? `M${shift.false + node.x + node.width},${y} H${shift.true + node.x}` : '');
-  if (node) scrollTo(node, backward);
+  if (node && scroll) scrollTo(node, backward);
   byId('frame').replaceChildren(...frameView());
 }
 
@@ -407,6 +412,7 @@ function fit(whole) {
 function reveal(i) {
   eachGroup(group => { if (group.ops.includes(i)) group.open = true; });
   redraw();
+  showFrame();
 }
 
 function search(text) {
@@ -491,7 +497,7 @@ for (const [id, key] of Object.entries(buttons)) {
 byId('fold').addEventListener('click', () => foldAll(false));
 byId('unfold').addEventListener('click', () => foldAll(true));
 byId('leaves').addEventListener('change', redraw);
-byId('all').addEventListener('change', showFrame);
+byId('all').addEventListener('change', () => showFrame());
 byId('graph').addEventListener('wheel', event => {
   if (!event.ctrlKey) return;
   event.preventDefault();
