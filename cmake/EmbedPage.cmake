@@ -3,7 +3,8 @@
 # Usage: cmake -DDIRECTORY=apps/study/page -DOUTPUT=x.cpp -P EmbedPage.cmake
 file(READ "${DIRECTORY}/graph.css" style)
 set(script "")
-foreach(name layout tensors graph)
+set(scripts step layout tensors graph frame)  # later ones use what earlier ones define
+foreach(name IN LISTS scripts)
   file(READ "${DIRECTORY}/${name}.js" part)
   string(APPEND script "${part}")
 endforeach()
