@@ -35,10 +35,11 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
   const auto status = std::filesystem::status(root, ignored);
   const std::string shown = printable(root.string());
   if (!std::filesystem::exists(status)) {
-    fail(ErrorKind::data, "{}: expected a folder, but {} does not exist{}.", name, shown,
+    fail(ErrorKind::data, "{}: expected a folder, but {} does not exist{}.{}", name, shown,
          root.is_relative()
              ? fmt::format(" in {}", printable(std::filesystem::current_path(ignored).string()))
-             : std::string());
+             : std::string(),
+         name.starts_with("data.") ? fmt::format(" {}=DIR names another.", name) : std::string());
   }
   if (!std::filesystem::is_directory(status)) {
     fail(ErrorKind::data, "{}: expected a folder, but {} is a file. Unpack an archive first.", name,

@@ -54,6 +54,17 @@ auto read_number(const YamlNode& node, const char* noun, const FieldInfo& info, 
   return value;
 }
 
+// The only key of a section that has this name, as "optimizer.lr" for lr; "" for none or several.
+std::string key_of_a_section(const std::string& name) {
+  std::string found;
+  for (const ConfigKey& key : config_keys()) {
+    if (!key.path.ends_with("." + name)) continue;
+    if (!found.empty()) return "";
+    found = key.path;
+  }
+  return found;
+}
+
 class ConfigReader final : public FieldVisitor {
  public:
   /// `map` may be null: everything keeps its default. The keys that are there, behind `prefix`, go
@@ -70,7 +81,8 @@ class ConfigReader final : public FieldVisitor {
     for (size_t i = 0; i < map_->size(); ++i) {
       const std::string& key = map_->keys()[i];
       if (std::ranges::find(known_, key) != known_.end()) continue;
-      const std::string nearest = nearest_name(key, known_);
+      std::string nearest = nearest_name(key, known_);
+      if (nearest.empty()) nearest = key_of_a_section(key);
       map_->fail_at_key(
           i, nearest.empty()
                  ? fmt::format("unknown key. Valid keys here: {}", fmt::join(known_, ", "))
@@ -347,6 +359,12 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
          std::filesystem::exists(beside, error)
              ? fmt::format(" {} describes its network.", beside.string())
              : " A run folder's config.yaml describes its network.");
+  }
+  std::error_code unknown;
+  const std::filesystem::path inside = std::filesystem::path(path) / "config.yaml";
+  if (std::filesystem::is_regular_file(inside, unknown)) {
+    fail(ErrorKind::usage, "{}: expected a configuration (YAML), got a run folder. Give {}.", path,
+         inside.string());
   }
   YamlNode root = YamlNode::parse_file(path);
   for (const char* key : {"data.val", "data.test"}) {

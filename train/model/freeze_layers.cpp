@@ -44,11 +44,12 @@ int64_t freeze_first_blocks(const Config& config, const Model& model) {
 
 std::string freeze_layers(const Config& config, const Model& model) {
   const bool later = config.unfreeze_at > 0;
+  const bool reached = later && config.unfreeze_at < config.train.epochs;
   int64_t frozen = model.net->freeze(patterns_of(config, model), later);
   std::string note;
   if (frozen > 0) {
     note = counted(frozen, "parameter tensor is frozen", "parameter tensors are frozen");
-    if (later) {
+    if (reached) {
       note += config.unfreeze_at == 1 ? std::string(" for the first epoch")
                                       : fmt::format(" for the first {} epochs", config.unfreeze_at);
     }
@@ -66,9 +67,12 @@ std::string freeze_layers(const Config& config, const Model& model) {
   if (note.empty()) return note;
   const ParameterList parameters = model.net->parameters();
   note += "; trained: " + trained_layers(parameters, TrainedFrom::start);
-  if (later) {
+  if (reached) {
     note += fmt::format("; from epoch {} on: {}", config.unfreeze_at + 1,
                         trained_layers(parameters, TrainedFrom::unfreeze_at));
+  } else if (later) {
+    note += fmt::format("; unfreeze_at={} is not reached with train.epochs={}", config.unfreeze_at,
+                        config.train.epochs);
   }
   return note;
 }
