@@ -8,6 +8,7 @@
 #include "core/io/outputs.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,35 @@ struct StudyTarget {
   int64_t usual_batch = 0;             ///< where none is given; 0: train.batch_size
 };
 
+/// TARGET, OVERRIDES and -e.
+void add_target(CLI::App* command, StudyTarget& target);
+/// --batch-size with the help `batch`, --steps, --cells and --classes.
+void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
+/// A number above 0.
+const CLI::Validator& above_zero();
+/// study why and study memory, beside study's other commands.
+void add_why_command(CLI::App& study, Invocation& invocation);
+void add_memory_command(CLI::App& study, Invocation& invocation);
+
 /// The configuration that a target names, as read_shown_config().
 ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation);
 
-/// One step of the target, with values or without; a file's as it was recorded. Says what it
-/// assumes. Files that it reads become inputs of `outputs`. Throws usage for a target that is
-/// nothing of the kind.
+/// A training step that runs as often as it is asked for.
+struct StudyStep {
+  std::string title;
+  Device device;
+  std::function<void(StepObserver&)> run;
+  std::function<void()> update = {};  ///< by the optimizer; none of a formula
+  int64_t predicted_bytes = 0;        ///< what `summary` predicts; 0 of a formula
+};
+
+/// The step of a target that is no file of study record. Says what it assumes. Files that it reads
+/// become inputs of `outputs`. Throws usage for a target that is nothing of the kind.
+StudyStep study_step(const StudyTarget& target, const Invocation& invocation,
+                     Outputs* outputs = nullptr);
+
+/// One step of the target, with values or without; a file's as it was recorded. Says and throws
+/// what study_step() does.
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs = nullptr);
 

@@ -83,6 +83,8 @@ constexpr Examples examples[] = {
     {"study", "whisker study step mlp", "whisker study trace resnet18"},
     {"study step", "whisker study step mlp --script 'b n n'",
      "whisker study step -e 'mean((x @ w)^2)' x='ones(1,2)' w='randn(2,3)'"},
+    {"study why", "whisker study why mlp w1 0,2",
+     "whisker study why -e 'sum(relu(x @ w))' x='const([[1,2]])' w='[[-1],[-1]]' w"},
     {"study record", "whisker study record cats.yaml -o step.safetensors",
      "whisker study record mlp -o mlp.safetensors"},
     {"study trace", "whisker study trace resnet18 --batch-size 8",
