@@ -20,21 +20,6 @@ struct MemoryArguments {
 
 constexpr OutputFormat memory_svg{.name = "an SVG of study memory", .is_own = is_memory_svg};
 
-// The second step of two: the first pays for what is allocated once.
-MemoryReport measure(const StudyStep& step) {
-  MemoryReport report{.title = step.title, .samples = {}, .predicted = step.predicted_bytes};
-  for (const bool counts : {false, true}) {
-    MemoryRecorder recorder(step.device);
-    step.run(recorder);
-    if (step.update) {
-      step.update();
-      recorder.sample("update");
-    }
-    if (counts) report.samples = recorder.take();
-  }
-  return report;
-}
-
 int run_memory(const MemoryArguments& arguments, const Invocation& invocation) {
   if (file_ending(arguments.target.name) == ".safetensors" && arguments.target.expression.empty()) {
     fail(ErrorKind::usage,
@@ -51,7 +36,7 @@ int run_memory(const MemoryArguments& arguments, const Invocation& invocation) {
   std::unique_ptr<OutputFile> file;
   if (!path.empty()) file = outputs.open("-o", path, memory_svg);
   const MemoryReport report =
-      measure(study_step(arguments.target, invocation, file ? &outputs : nullptr));
+      MemoryReport::of(study_step(arguments.target, invocation, file ? &outputs : nullptr));
   if (file) {
     file->write(report.svg());
     outputs.commit(*file, "-o", memory_svg);

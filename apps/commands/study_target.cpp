@@ -45,6 +45,7 @@ StudyStep network_step(ShownConfig shown, StudyOptions options, const Invocation
   return {.title = network->describe(),
           .device = options.tensor.device,
           .run = [network](StepObserver& recorder) { network->run(recorder); },
+          .add_optimizer = [network] { network->add_optimizer(); },
           .update = [network] { network->update(); },
           .predicted_bytes = network->predicted_bytes()};
 }
@@ -171,8 +172,7 @@ void add_network_options(CLI::App* command, StudyTarget& target, const char* bat
   command->add_option("--steps", network.steps, "Steps of sequences (as in data.train)")
       ->check(above_zero());
   command->add_flag("--cells", network.cells, "Recurrent layers step by step, in plain operators");
-  command
-      ->add_option("--classes", network.classes, "Number of classes (those of data.train, or 2)")
+  command->add_option("--classes", network.classes, "Number of classes (those of data.train, or 2)")
       ->check(above_zero());
 }
 

@@ -4,11 +4,11 @@
 
 #include "apps/commands/preset_config.h"
 #include "apps/study/study_network.h"
+#include "apps/study/study_step.h"
 #include "apps/terminal/command.h"
 #include "core/io/outputs.h"
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,15 +34,6 @@ void add_memory_command(CLI::App& study, Invocation& invocation);
 
 /// The configuration that a target names, as read_shown_config().
 ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation);
-
-/// A training step that runs as often as it is asked for.
-struct StudyStep {
-  std::string title;
-  Device device;
-  std::function<void(StepObserver&)> run;
-  std::function<void()> update = {};  ///< by the optimizer; none of a formula
-  int64_t predicted_bytes = 0;        ///< what `summary` predicts; 0 of a formula
-};
 
 /// The step of a target that is no file of study record. Says what it assumes. Files that it reads
 /// become inputs of `outputs`. Throws usage for a target that is nothing of the kind.

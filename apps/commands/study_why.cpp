@@ -1,5 +1,6 @@
 // whisker study why: why a parameter's gradient is what it is.
 #include "apps/commands/study_target.h"
+#include "core/io/counted.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/trace/gradient_paths.h"
@@ -36,7 +37,8 @@ void settle_words(WhyArguments& arguments) {
     } else if (next < places.size()) {
       *places[next++] = std::move(word);
     } else {
-      fail(ErrorKind::usage, "study why: expected {}PARAMETER and at most one INDEX, got {} besides.",
+      fail(ErrorKind::usage,
+           "study why: expected {}PARAMETER and at most one INDEX, got {} besides.",
            has_target ? "TARGET, " : "", excerpt(word));
     }
   }
@@ -79,9 +81,8 @@ int64_t element_at(const std::string& index, const TapeEntry& parameter) {
   }
   if (!valid || shape.rank() == 0) {
     fail(ErrorKind::usage,
-         "study why: INDEX: expected {} numbers with commas between, each below its extent of {}, "
-         "got {}.",
-         shape.rank(), shape, excerpt(index));
+         "study why: INDEX: expected {} with commas between, each below its extent of {}, got {}.",
+         counted(shape.rank(), "number"), shape, excerpt(index));
   }
   if (shape.count() > most_recorded_values) {
     fail(ErrorKind::usage,

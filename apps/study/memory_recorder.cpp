@@ -86,7 +86,13 @@ void MemoryRecorder::on_backward_end(const Node& node) {
     kept_ -= found->second.bytes;
     for (const Storage* storage : found->second.storages) counted_.erase(storage);
   }
-  MemorySample& own = sample(std::string(node.is_leaf() ? "accumulate" : node.name()), true);
+  const bool again = node.is_leaf() && !samples_.empty() && samples_.back().name == accumulates;
+  const int64_t before = again ? samples_.back().peak : 0,
+                before_tensors = again ? samples_.back().peak_tensors : 0;
+  if (again) samples_.pop_back();
+  MemorySample& own = sample(std::string(node.is_leaf() ? accumulates : node.name()), true);
+  own.peak = std::max(own.peak, before);
+  own.peak_tensors = std::max(own.peak_tensors, before_tensors);
   if (found != by_node_.end()) own.layer = found->second.layer;
 }
 

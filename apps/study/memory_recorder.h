@@ -7,6 +7,7 @@
 #include "core/trace/step_recorder.h"
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -16,13 +17,16 @@ namespace whisker {
 
 class Backend;
 
+/// The name of what leaves do in backward; several in a row are one sample.
+inline constexpr std::string_view accumulates = "accumulate";
+
 /// What ran between two looks at the books: an operator, or the optimizer's update.
 struct MemorySample {
   std::string name, layer;
   bool backward = false;
-  int64_t keeps = 0;         ///< bytes that it alone keeps for backward; 0 backward
-  int64_t recomputable = 0;  ///< of those, what its block of layers made
-  int64_t kept = 0;          ///< by all operators, once it is over
+  int64_t keeps = 0;                   ///< bytes that it alone keeps for backward; 0 backward
+  int64_t recomputable = 0;            ///< of those, what its block of layers made
+  int64_t kept = 0;                    ///< by all operators, once it is over
   int64_t peak = 0, peak_tensors = 0;  ///< while it ran: see MemoryStats
   MemoryStats after = {};              ///< once it is over
 };

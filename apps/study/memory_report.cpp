@@ -21,17 +21,21 @@ int64_t held_as(const MemoryStats& stats, MemoryCategory category) {
   return stats.by_category[static_cast<size_t>(category)];
 }
 
+std::string operator_of(const MemorySample& sample) {
+  const bool of_operator = sample.backward && sample.name != accumulates;
+  return fmt::format("{}{}", of_operator ? "backward of " : "", sample.name);
+}
+
 std::string place_of(const MemorySample& sample) {
-  return fmt::format("{}{}{}{}", sample.backward ? "backward of " : "", sample.name,
-                     sample.layer.empty() ? "" : ", layer ", sample.layer);
+  return fmt::format("{}{}{}", operator_of(sample), sample.layer.empty() ? "" : ", layer ",
+                     printable(sample.layer));
 }
 
 constexpr size_t most_rows = 10;
 
 std::string rest_text(size_t rows, std::string_view what) {
-  return rows > most_rows
-             ? fmt::format("  ... {} {} more, all in --json\n", rows - most_rows, what)
-             : std::string();
+  return rows > most_rows ? fmt::format("  ... {} {} more, all in --json\n", rows - most_rows, what)
+                          : std::string();
 }
 
 constexpr std::string_view memory_mark = "<!-- by whisker study memory";
@@ -41,10 +45,26 @@ constexpr MemoryCategory lasting[] = {MemoryCategory::parameters, MemoryCategory
 
 }  // namespace
 
+MemoryReport MemoryReport::of(const StudyStep& step) {
+  MemoryReport report{.title = step.title, .samples = {}, .predicted = step.predicted_bytes};
+  if (step.add_optimizer) step.add_optimizer();
+  for (int i = 0; i < 2; ++i) {
+    report.first_peak = report.samples.empty() ? 0 : report.peak_bytes();
+    MemoryRecorder recorder(step.device);
+    step.run(recorder);
+    if (step.update) {
+      step.update();
+      recorder.sample("update");
+    }
+    report.samples = recorder.take();
+  }
+  return report;
+}
+
 size_t MemoryReport::peak() const {
-  const auto highest =
-      std::max_element(samples.begin(), samples.end(),
-                       [](const MemorySample& a, const MemorySample& b) { return a.peak < b.peak; });
+  const auto highest = std::max_element(
+      samples.begin(), samples.end(),
+      [](const MemorySample& a, const MemorySample& b) { return a.peak < b.peak; });
   return static_cast<size_t>(highest - samples.begin());
 }
 
@@ -115,10 +135,13 @@ std::string MemoryReport::text(size_t width) const {
     if (bytes > 0) at_peak.add({name, bytes_of(bytes), percent(bytes)});
   }
   text += at_peak.str("  ", width);
+  const int64_t most = std::max(first_peak, peak_bytes());
+  if (100 * most > 101 * peak_bytes()) {
+    text += fmt::format("the first step took {}, as it timed algorithms\n", bytes_of(most));
+  }
   if (predicted > 0) {
     text += fmt::format("summary predicts {}: {:+.1f} %\n", bytes_of(predicted),
-                        100 * (static_cast<double>(predicted) / static_cast<double>(peak_bytes())) -
-                            100);
+                        100 * (static_cast<double>(predicted) / static_cast<double>(most)) - 100);
   }
   const std::vector<size_t> keepers = owners();
   if (!keepers.empty()) {
@@ -135,15 +158,15 @@ std::string MemoryReport::text(size_t width) const {
   if (!recomputed.empty()) {
     TextTable table({"block", ">keeps", ">recomputing it saves about"});
     for (size_t i = 0; i < recomputed.size() && i < most_rows; ++i) {
-      table.add({recomputed[i].block, bytes_of(recomputed[i].keeps), bytes_of(recomputed[i].saves)});
+      table.add(
+          {recomputed[i].block, bytes_of(recomputed[i].keeps), bytes_of(recomputed[i].saves)});
     }
     text += "\n" + table.str("  ", width) + rest_text(recomputed.size(), "blocks");
   }
   TextTable steps({">#", "operator", "layer", ">keeps", ">kept", ">live", ">peak"});
   for (size_t i = 0; i < samples.size(); ++i) {
     const MemorySample& one = samples[i];
-    steps.add({fmt::format("{}", i + 1),
-               fmt::format("{}{}", one.backward ? "backward of " : "", one.name), one.layer,
+    steps.add({fmt::format("{}", i + 1), operator_of(one), one.layer,
                one.keeps == 0 ? "" : bytes_of(one.keeps), bytes_of(one.kept),
                bytes_of(one.after.allocated), bytes_of(one.peak)});
   }
@@ -154,6 +177,7 @@ std::string MemoryReport::json() const {
   JsonWriter json;
   json.begin_object().field("schema_version", 1).field("network", title);
   json.field("peak_bytes", peak_bytes()).field("peak_at", peak());
+  json.field("first_peak_bytes", first_peak);
   json.key("predicted_bytes");
   if (predicted > 0) {
     json.value(predicted);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/study/memory_recorder.h"
+#include "apps/study/study_step.h"
 
 #include <cstdint>
 #include <string>
@@ -20,7 +21,11 @@ struct BlockMemory {
 struct MemoryReport {
   std::string title;
   std::vector<MemorySample> samples;  ///< one at least
-  int64_t predicted = 0;              ///< bytes; 0: not predicted
+  int64_t first_peak = 0;             ///< of the first step, which times algorithms
+  int64_t predicted = 0;              ///< bytes of the highest of all steps; 0: not predicted
+
+  /// Of the second step of two: the first pays for what is made once.
+  static MemoryReport of(const StudyStep& step);
 
   size_t peak() const;  ///< the sample with the highest peak, the first of equal ones
   int64_t peak_bytes() const { return samples[peak()].peak; }

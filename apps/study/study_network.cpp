@@ -74,10 +74,9 @@ StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
       dtype_(options.tensor.dtype) {
   freeze_layers(config_, model_);
   if (options.cells) go_by_cells(*model_.net);
-  arena_ = std::make_shared<ParameterArena>(model_.net->parameters(), options.tensor.device,
-                                            static_cast<uint64_t>(config_.seed),
-                                            arena_types(options.tensor.dtype,
-                                                        config_.train.accumulate > 1));
+  arena_ = std::make_shared<ParameterArena>(
+      model_.net->parameters(), options.tensor.device, static_cast<uint64_t>(config_.seed),
+      arena_types(options.tensor.dtype, config_.train.accumulate > 1));
   make_batch(options);
 }
 
@@ -141,15 +140,16 @@ void StudyNetwork::run(StepObserver& recorder) const {
   backward(loss());
 }
 
-void StudyNetwork::update() {
-  if (!optimizer_) {
-    OptimizerOptions options = config_.optimizer;
-    options.groups.clear();  // which take no memory
-    optimizer_ = std::make_unique<Optimizer>(*arena_, options, dtype_ == DType::f16);
-    if (config_.ema.decay > 0) {
-      average_ = std::make_unique<WeightAverage>(*arena_, config_.ema.decay, config_.ema.warmup);
-    }
+void StudyNetwork::add_optimizer() {
+  OptimizerOptions options = config_.optimizer;
+  options.groups.clear();  // which take no memory
+  optimizer_ = std::make_unique<Optimizer>(*arena_, options, dtype_ == DType::f16);
+  if (config_.ema.decay > 0) {
+    average_ = std::make_unique<WeightAverage>(*arena_, config_.ema.decay, config_.ema.warmup);
   }
+}
+
+void StudyNetwork::update() {
   optimizer_->step(0);
   if (average_) average_->update();
 }

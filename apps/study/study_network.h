@@ -34,7 +34,9 @@ class StudyNetwork {
   /// Runs one forward and backward pass under `recorder`, with names.
   void run(StepObserver& recorder) const;
 
-  /// An update by the configuration's optimizer, and of the average, at a learning rate of 0.
+  /// The configuration's, and its average of the weights.
+  void add_optimizer();
+  /// Of both, at a learning rate of 0.
   void update();
   /// Of a training step and its update, by MemoryPrediction::total().
   int64_t predicted_bytes() const;
@@ -56,7 +58,7 @@ class StudyNetwork {
   Tensor lengths_;  // i64 (N), or undefined
   Tensor labels_;   // i64 (N), of a language model (T,N); undefined for a series
   Tensor targets_;  // (N, outputs) of a series
-  std::unique_ptr<Optimizer> optimizer_;  // from the first update on
+  std::unique_ptr<Optimizer> optimizer_;  // once it is added
   std::unique_ptr<WeightAverage> average_;
 };
 

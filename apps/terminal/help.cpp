@@ -85,6 +85,8 @@ constexpr Examples examples[] = {
      "whisker study step -e 'mean((x @ w)^2)' x='ones(1,2)' w='randn(2,3)'"},
     {"study why", "whisker study why mlp w1 0,2",
      "whisker study why -e 'sum(relu(x @ w))' x='const([[1,2]])' w='[[-1],[-1]]' w"},
+    {"study memory", "whisker study memory resnet18 --batch-size 8",
+     "whisker study memory cats.yaml -o memory.svg"},
     {"study record", "whisker study record cats.yaml -o step.safetensors",
      "whisker study record mlp -o mlp.safetensors"},
     {"study trace", "whisker study trace resnet18 --batch-size 8",

@@ -51,8 +51,8 @@ LostGradient product_loss(const Recording& recording, const TapeEntry& entry, si
                                   [&](const TapeInput& one) { return one.position == other; });
   const std::string label =
       found == entry.inputs.end() ? std::string("the factor") : recording.label(found->entry);
-  const bool constant = found != entry.inputs.end() &&
-                        recording.entries[found->entry].kind == TapeKind::constant;
+  const bool constant =
+      found != entry.inputs.end() && recording.entries[found->entry].kind == TapeKind::constant;
   const char* cause = "constant input";
   if (entry.name == "mul" && constant) cause = "masked";
   if (position == 0 && entry.name != "mul") cause = "zero weight";
@@ -127,7 +127,10 @@ std::vector<LostGradient> losses_behind_ends(const TapeEntry& entry, const TapeO
 class Factors {
  public:
   Factors(const Recording& recording, const TapeEntry& entry, const OpRule& rule, size_t position)
-      : recording_(recording), entry_(entry), rule_(rule), position_(position),
+      : recording_(recording),
+        entry_(entry),
+        rule_(rule),
+        position_(position),
         numbers_(recording, entry, rule) {
     if (is_product(entry) && position < 2) {
       other_ = operand_at(recording, entry, 1 - position);
@@ -165,8 +168,8 @@ class Factors {
 
  private:
   static bool is_lost(std::string_view name, double slope) {
-    const bool gradual = loss_of(name).cause == "saturated" &&
-                         name.find("cross_entropy") == std::string_view::npos;
+    const bool gradual =
+        loss_of(name).cause == "saturated" && name.find("cross_entropy") == std::string_view::npos;
     return gradual ? std::abs(slope) < least_slope : slope == 0;
   }
   static LostGradient activation_loss(std::string_view name, double y) {
@@ -223,11 +226,13 @@ std::vector<LostGradient> lost_gradients(const Recording& recording, const TapeE
       LostGradient loss = factors.loss(link, dy);
       if (!loss.cause.empty()) add_loss(losses, std::move(loss));
     });
-    const bool chooses = entry.name == "max_pool2d" || entry.name == "embedding";
-    for (size_t i = 0; known && chooses && i < linked.size(); ++i) {
-      if (linked[i] || !reached.has(static_cast<int64_t>(i))) continue;
-      ++terms;
-      add_loss(losses, loss_of(entry.name));
+    if (known && (entry.name == "max_pool2d" || entry.name == "embedding")) {  // elements count
+      terms = 0;
+      for (size_t i = 0; i < linked.size(); ++i) {
+        if (!reached.has(static_cast<int64_t>(i))) continue;
+        ++terms;
+        if (!linked[i]) add_loss(losses, loss_of(entry.name));
+      }
     }
     for (LostGradient& loss : losses) loss.of = terms;
   }

@@ -99,7 +99,7 @@ class GradientTracer {
         const Key key{input.entry, input.output};
         std::vector<double> own = given.sum.all;
         const auto before = sums.find(key);
-        if (!given.first && before == sums.end()) continue;
+        if (!given.first && (before == sums.end() || before->second.size() != own.size())) continue;
         for (size_t i = 0; !given.first && i < own.size(); ++i) own[i] -= before->second[i];
         sums[key] = given.sum.all;
         given_[{index, key}] = std::move(own);
@@ -113,12 +113,12 @@ class GradientTracer {
                                       : norm_of(output.gradient.all, at);
   }
 
-  // Of what arrives at the elements of the results that the parameter reaches. An operator that
-  // chooses none of its elements counts with all.
+  // Of what arrives at the elements of the results that the parameter reaches. One that
+  // chooses among elements, and none of these, counts with all.
   double arrives(size_t index) const {
     static const ElementSet whole{.all = true};
     const TapeEntry& entry = recording_.entries[index];
-    bool chosen = false;
+    bool chosen = entry.name != "max_pool2d" && entry.name != "embedding";
     for (const ElementSet& one : reached_[index]) chosen = chosen || one.any();
     double squares = 0;
     bool known = false;
@@ -146,8 +146,10 @@ class GradientTracer {
   void find_ends(std::vector<GradientEnd>& ends) const {
     const TapeEntry& own = recording_.entries[parameter_];
     if (own.kind == TapeKind::constant) {
-      ends.push_back({parameter_, {"frozen", "it wants no gradient: a frozen layer, an input, or "
-                                             "const(...)"}});
+      ends.push_back({parameter_,
+                      {"frozen",
+                       "it wants no gradient: a frozen layer, an input, or "
+                       "const(...)"}});
       return;
     }
     for (size_t i = users_.size(); i-- > 0;) find_ends_at(users_[i], ends);
@@ -158,12 +160,14 @@ class GradientTracer {
     const TapeEntry& entry = recording_.entries[index];
     if (!entry.recorded) {
       const bool detached = entry.name == "detach";
-      ends.push_back({index, {detached ? "detached" : "no path",
-                              fmt::format("{} passes no gradient", entry.name)}});
+      ends.push_back(
+          {index,
+           {detached ? "detached" : "no path", fmt::format("{} passes no gradient", entry.name)}});
       return;
     }
     if (entry.backward_step == 0) {
-      if (!read_[index]) ends.push_back({index, {"no path", "its result does not lead to the loss"}});
+      if (!read_[index])
+        ends.push_back({index, {"no path", "its result does not lead to the loss"}});
       return;
     }
     if (!(arrives(index) > 0)) return;
@@ -216,7 +220,8 @@ class GradientTracer {
       Step& last = steps.back();
       if (last.index == parameter_) {
         paths.emplace_back();
-        for (const Step& step : steps) paths.back().push_back(hop(step.index, step.ways, step.taken));
+        for (const Step& step : steps)
+          paths.back().push_back(hop(step.index, step.ways, step.taken));
       }
       if (last.taken == last.ways.size()) {
         steps.pop_back();

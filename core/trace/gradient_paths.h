@@ -16,8 +16,8 @@ class JsonWriter;
 
 /// What an operator does not pass on of the gradient that arrives at it.
 struct LostGradient {
-  std::string cause;   ///< "dead relu": docs/guide/study.md lists the causes
-  std::string reason;  ///< "y = 0"
+  std::string cause;         ///< "dead relu": docs/guide/study.md lists the causes
+  std::string reason;        ///< "y = 0"
   int64_t lost = 0, of = 0;  ///< terms of its rule at which a gradient arrives; 0 when not counted
 };
 

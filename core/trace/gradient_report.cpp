@@ -1,5 +1,6 @@
 // GradientPaths as text and as JSON.
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/trace/gradient_paths.h"
 
@@ -27,7 +28,7 @@ std::string index_text(const Shape& shape, int64_t element) {
 std::string place_text(const Recording& recording, size_t entry) {
   const std::string& layer = recording.entries[entry].layer;
   return layer.empty() ? recording.label(entry)
-                       : fmt::format("{} of {}", recording.label(entry), layer);
+                       : fmt::format("{} of {}", recording.label(entry), printable(layer));
 }
 
 void write_loss(JsonWriter& json, const LostGradient& loss) {
@@ -54,12 +55,18 @@ std::string GradientPaths::text(const Recording& recording, size_t width) const 
     lines.push_back(fmt::format("{}: the gradient lives, norm {:.4g}, 0 in {} of {} elements", name,
                                 norm, zeros, elements));
   }
-  for (const GradientEnd& end : ends) {
+  for (size_t i = 0; i < ends.size() && i < most_shown; ++i) {
+    const GradientEnd& end = ends[i];
     const std::string place = end.entry == parameter
                                   ? std::string()
                                   : fmt::format(" at {}", place_text(recording, end.entry));
-    lines.push_back(fmt::format("  {}{}: {}", end.nearly ? "nearly dies" : "dies", place,
+    const char* const way = zeros == elements ? "" : "one way ";
+    lines.push_back(fmt::format("  {}{}{}, {}", way, end.nearly ? "nearly dies" : "dies", place,
                                 loss_text(end.loss)));
+  }
+  if (ends.size() > most_shown) {
+    lines.push_back(
+        fmt::format("  ... and at {} more places, all in --json", ends.size() - most_shown));
   }
   std::string result;
   for (const std::string& line : lines) {
@@ -81,8 +88,9 @@ std::string GradientPaths::text(const Recording& recording, size_t width) const 
       table.add({std::isnan(hop.norm) ? "none" : fmt::format("{:.4g}", hop.norm),
                  recording.label(hop.entry), entry.layer, lost});
     }
-    result += fmt::format("\npath {} of {:.4g} from the loss\n{}", i + 1, count,
-                          table.str("  ", width));
+    const std::string all =
+        count < 1e15 ? grouped(static_cast<int64_t>(count)) : fmt::format("{:.3g}", count);
+    result += fmt::format("\npath {} of {} from the loss\n{}", i + 1, all, table.str("  ", width));
   }
   return result;
 }

@@ -50,8 +50,9 @@ class Outputs(ProgramTest):
         "export": ["export", "w.safetensors", "-o"],
         "svg": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "dot": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "memory": ["study", "memory", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
-    ending = {"export": ".onnx", "svg": ".svg", "dot": ".dot", "predictions": ".csv", "worst": ".html",
+    ending = {"export": ".onnx", "svg": ".svg", "memory": ".svg", "dot": ".dot", "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
     def content(self):
@@ -104,7 +105,7 @@ class Outputs(ProgramTest):
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"], "svg": ["c.yaml"], "dot": ["c.yaml"],
-                  "record": ["c.yaml"]}
+                  "memory": ["c.yaml"], "record": ["c.yaml"]}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):

@@ -73,13 +73,14 @@ std::vector<CauseCase> cases() {
       {"dead relu", with_bias("relu", -100), with_bias("relu", 100)},
       {"saturated", with_bias("tanh", 100), with_bias("tanh", 0)},
       {"saturated", with_bias("sigmoid", -200), with_bias("sigmoid", 0)},
-      {"saturated",
-       dense("kernel_initializer: {normal: {mean: 0, stddev: 1e5}}", "softmax, "),
+      {"saturated", dense("kernel_initializer: {normal: {mean: 0, stddev: 1e5}}", "softmax, "),
        dense("kernel_initializer: {normal: {mean: 0, stddev: 0.1}}", "softmax, ")},
       {"lost maximum", tokens(100), tokens(-100)},
       {"masked", {"text lstm", {}, "embedding.weight", 0}, {"text lstm", {}, "embedding.weight"}},
       {"masked", {"text cells", {}, "embedding.weight", 0}, {"text cells", {}, "embedding.weight"}},
-      {"no path", {"text lstm", {}, "embedding.weight", 199}, {"text lstm", {}, "embedding.weight"}},
+      {"no path",
+       {"text lstm", {}, "embedding.weight", 199},
+       {"text lstm", {}, "embedding.weight"}},
       {"dropped", dense("", "{dropout: {rate: 0.999}}, "), dense("", "{dropout: {rate: 0.001}}, ")},
       {"clamped", with_bias("relu6", 100), with_bias("relu6", 3)},
       {"constant input", of(with_bias("relu", -100), "head.weight"),
@@ -95,42 +96,55 @@ std::vector<CauseCase> cases() {
         {},
         "first.weight"}},
 
-      {"frozen", {"sum(x * y)", {"x=const([1])", "y=[2]"}, "x"},
+      {"frozen",
+       {"sum(x * y)", {"x=const([1])", "y=[2]"}, "x"},
        {"sum(x * y)", {"x=const([1])", "y=[2]"}, "y"}},
       {"detached", {"sum(detach(tanh(x)) * y)", chosen, "x"}, {"sum(tanh(x) * y)", chosen, "x"}},
       {"no path", {"u = tanh(x); sum(y)", chosen, "x"}, {"u = tanh(x); sum(u + y)", chosen, "x"}},
-      {"no path", {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x", 0},
+      {"no path",
+       {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x", 0},
        {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x", 1}},
       {"dead relu", {"sum(relu(x))", two, "x"}, {"sum(relu(x))", positive, "x"}},
-      {"dead relu", {"sum(linear(ones(1, 2), x, activation=relu))", {"x=[[-1, -2]]"}, "x"},
+      {"dead relu",
+       {"sum(linear(ones(1, 2), x, activation=relu))", {"x=[[-1, -2]]"}, "x"},
        {"sum(linear(ones(1, 2), x, activation=relu))", {"x=[[1, 2]]"}, "x"}},
       {"saturated", {"sum(tanh(100 * x))", positive, "x"}, {"sum(tanh(x))", positive, "x"}},
       {"saturated", {"sum(sigmoid(-200 * x))", positive, "x"}, {"sum(sigmoid(x))", positive, "x"}},
-      {"saturated", {"sum(softmax(300 * x) * y)", chosen, "x"},
+      {"saturated",
+       {"sum(softmax(300 * x) * y)", chosen, "x"},
        {"sum(softmax(x) * y)", chosen, "x"}},
       {"lost maximum", {"max(x)", positive, "x", 0}, {"max(x)", positive, "x", 1}},
       {"lost maximum", {"sum(maximum(x, y))", chosen, "x"}, {"sum(maximum(x, y))", chosen, "y"}},
-      {"lost maximum", {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 0},
+      {"lost maximum",
+       {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 0},
        {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 1}},
-      {"masked", {"sum(where(greater(y, 9), x, y))", chosen, "x"},
+      {"masked",
+       {"sum(where(greater(y, 9), x, y))", chosen, "x"},
        {"sum(where(greater(y, 1), x, y))", chosen, "x"}},
-      {"masked", {"sum(x * m)", positive + "m=const([0, 1])", "x", 0},
+      {"masked",
+       {"sum(x * m)", positive + "m=const([0, 1])", "x", 0},
        {"sum(x * m)", positive + "m=const([0, 1])", "x", 1}},
-      {"dropped", {"sum(dropout(x, 0.999))", positive, "x"},
+      {"dropped",
+       {"sum(dropout(x, 0.999))", positive, "x"},
        {"sum(dropout(x, 0.001))", positive, "x"}},
       {"clamped", {"sum(clamp(x, 3, 4))", positive, "x"}, {"sum(clamp(x, 0, 4))", positive, "x"}},
-      {"class weight zero", {"cross_entropy(x, t, class_weight=c)", weighted, "x", 0},
+      {"class weight zero",
+       {"cross_entropy(x, t, class_weight=c)", weighted, "x", 0},
        {"cross_entropy(x, t, class_weight=c)", weighted, "x", 2}},
-      {"constant input", {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x", 0},
+      {"constant input",
+       {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x", 0},
        {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x", 1}},
       {"constant input",
        {"sum(batch_norm([[3], [3]], x, zeros(1)) * [[1], [2]])", {"x=[1]"}, "x"},
        {"sum(batch_norm([[3], [4]], x, zeros(1)) * [[1], [2]])", {"x=[1]"}, "x"}},
-      {"zero weight", {"sum(x @ [[0], [0]])", {"x=[[1, 2]]"}, "x"},
+      {"zero weight",
+       {"sum(x @ [[0], [0]])", {"x=[[1, 2]]"}, "x"},
        {"sum(x @ [[0], [1]])", {"x=[[1, 2]]"}, "x"}},
-      {"cancelled", {"sum(batch_norm(reshape(x, [2, 1]), ones(1), zeros(1)))", positive, "x"},
+      {"cancelled",
+       {"sum(batch_norm(reshape(x, [2, 1]), ones(1), zeros(1)))", positive, "x"},
        {"sum(batch_norm(reshape(x, [2, 1]), ones(1), zeros(1)) * [[1], [3]])", {"x=[1, 2]"}, "x"}},
-      {"underflow", {"sum(f32(f16(x)) * 1e-9)", positive, "x"},
+      {"underflow",
+       {"sum(f32(f16(x)) * 1e-9)", positive, "x"},
        {"sum(f32(f16(x)) * 1e-3)", positive, "x"}},
   };
 }
@@ -147,14 +161,17 @@ class StudyWhyTest : public ::testing::Test {
     std::string yaml;
     if (planted.what.starts_with("text")) {
       target.network.steps = 6;
+      target.network.batch = 4;
       target.network.cells = planted.what == "text cells";
-      yaml = "{name: planted, data: {kind: text, train: nowhere, val_split: 0.1}, model: {layers: "
-             "[{embedding: {input_dim: vocabulary, output_dim: 2}}, {lstm: 2}, {dense: {units: "
-             "classes}}]}}";
+      yaml =
+          "{name: planted, data: {kind: text, train: nowhere, val_split: 0.1}, model: {layers: "
+          "[{embedding: {input_dim: vocabulary, output_dim: 2}}, {lstm: 2}, {dense: {units: "
+          "classes}}]}}";
     } else if (planted.what.starts_with('[')) {
-      yaml = fmt::format("{{name: planted, data: {{train: nowhere, image_size: 4}}, model: "
-                         "{{layers: {}}}}}",
-                         planted.what);
+      yaml = fmt::format(
+          "{{name: planted, data: {{train: nowhere, image_size: 4}}, model: "
+          "{{layers: {}}}}}",
+          planted.what);
     } else {
       target.expression = planted.what;
     }
@@ -171,9 +188,8 @@ class StudyWhyTest : public ::testing::Test {
       ADD_FAILURE() << planted.what << " has no " << planted.parameter;
       return {};
     }
-    return GradientPaths::of(
-        recording, static_cast<size_t>(found - recording.entries.begin()),
-        planted.element < 0 ? std::nullopt : std::optional(planted.element));
+    return GradientPaths::of(recording, static_cast<size_t>(found - recording.entries.begin()),
+                             planted.element < 0 ? std::nullopt : std::optional(planted.element));
   }
 
   TemporaryFolder folder_;
@@ -190,8 +206,9 @@ TEST_F(StudyWhyTest, NamesTheCauseWhereItDies) {
     const Recording alive = recorded(one.alive);
     const GradientPaths living = why(alive, one.alive);
     EXPECT_LT(living.zeros, living.elements) << living.text(alive, 0);
-    EXPECT_TRUE(living.ends.empty()) << living.text(alive, 0);
-    EXPECT_EQ(living.paths.empty() ? 0 : living.paths[0].back().norm, living.norm);
+    // The masked steps are ways that die.
+    EXPECT_EQ(living.ends.empty(), one.alive.what != "text cells") << living.text(alive, 0);
+    EXPECT_NEAR(living.paths.empty() ? 0 : living.paths[0].back().norm, living.norm, 1e-12);
   }
 }
 
@@ -218,8 +235,8 @@ TEST_F(StudyWhyTest, ShowsTheStrongestPathFirstAndCountsAll) {
   EXPECT_EQ(paths.paths.size(), GradientPaths::most_shown);
   const std::string text = paths.text(recording, 100);
   EXPECT_THAT(text, HasSubstr("path 1 of 8 from the loss"));
-  EXPECT_THAT(text, HasSubstr("dies at 5 affine: zero factor: the slope of affine is 0"));
-  EXPECT_THAT(text, HasSubstr("the gradient lives, norm 1.4"));
+  EXPECT_THAT(text, HasSubstr("one way dies at 5 affine, zero factor: the slope of affine is 0"));
+  EXPECT_THAT(text, HasSubstr("x (1) f32: the gradient lives, norm 1.5"));
 }
 
 }  // namespace
