@@ -44,19 +44,18 @@ bool is_product(const TapeEntry& entry) {
          entry.name == "conv2d";
 }
 
-// Of an operand whose other factor is 0.
+// Of an operand whose other factor is 0. drop_path multiplies by a mask that dropout made.
 LostGradient product_loss(const Recording& recording, const TapeEntry& entry, size_t position) {
-  const size_t other = 1 - position;
-  const auto found = std::find_if(entry.inputs.begin(), entry.inputs.end(),
-                                  [&](const TapeInput& one) { return one.position == other; });
-  const std::string label =
-      found == entry.inputs.end() ? std::string("the factor") : recording.label(found->entry);
-  const bool constant =
-      found != entry.inputs.end() && recording.entries[found->entry].kind == TapeKind::constant;
-  const char* cause = "constant input";
-  if (entry.name == "mul" && constant) cause = "masked";
-  if (position == 0 && entry.name != "mul") cause = "zero weight";
-  return {.cause = cause, .reason = fmt::format("{} = 0", label)};
+  for (const TapeInput& input : entry.inputs) {
+    if (input.position != 1 - position) continue;
+    const TapeEntry& other = recording.entries[input.entry];
+    if (other.name == "dropout" && entry.name == "mul") return loss_of("drop_path");
+    const char* cause = "constant input";
+    if (entry.name == "mul" && other.kind == TapeKind::constant) cause = "masked";
+    if (position == 0 && entry.name != "mul") cause = "zero weight";
+    return {.cause = cause, .reason = fmt::format("{} = 0", recording.label(input.entry))};
+  }
+  return loss_of(entry.name);
 }
 
 // Whether a row of logits is one on which softmax is exactly 0 and 1.

@@ -57,6 +57,14 @@ Planted tokens(double bias) {
           "token"};
 }
 
+Planted drop_path(double rate) {
+  return {fmt::format("[{{residual: {{drop_path: {}, activation: none, body: [{{conv2d: {{filters: "
+                      "3, kernel: 1, name: first}}}}]}}}}, flatten, {}]",
+                      rate, head),
+          {},
+          "first.weight"};
+}
+
 const std::vector<std::string> two = {"x=[-1, -2]"}, positive = {"x=[1, 2]"};
 const std::vector<std::string> weighted = {"x=[[1, 2], [2, 1]]", "t=i64([0, 1])",
                                            "c=const([0, 1])"};
@@ -82,6 +90,7 @@ std::vector<CauseCase> cases() {
        {"text lstm", {}, "embedding.weight", 199},
        {"text lstm", {}, "embedding.weight"}},
       {"dropped", dense("", "{dropout: {rate: 0.999}}, "), dense("", "{dropout: {rate: 0.001}}, ")},
+      {"dropped", drop_path(0.999), drop_path(0.001)},
       {"clamped", with_bias("relu6", 100), with_bias("relu6", 3)},
       {"constant input", of(with_bias("relu", -100), "head.weight"),
        of(with_bias("relu", 100), "head.weight")},
