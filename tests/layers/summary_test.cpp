@@ -145,23 +145,23 @@ head:
                                 {8, 10, 10, 3}, 5);
   const std::vector<std::string> patterns = {"conv1"};
   model.net->freeze(patterns);
-  EXPECT_EQ(
-      to_text(summarize(model, {.moments_per_parameter = 1, .device = DeviceKind::reference})),
-      "layer    operator           output       parameters  multiply-adds  activations\n"
-      "-------  -----------------  -----------  ----------  -------------  -----------\n"
-      "input                       (8,10,10,3)\n"
-      "conv1    conv2d 4 3x3 relu  (8,8,8,4)    112 frozen          6,912      8.0 KiB\n"
-      "flatten  flatten            (8,256)\n"
-      "fc       dense 5            (8,5)             1,285          1,280        160 B\n"
-      "\n"
-      "parameters 1,397: trainable 1,285, frozen 112\n"
-      "multiply-adds per image 8,192\n"
-      "fused: relu into conv1\n"
-      "\n"
-      "predicted memory for a batch of 8\n"
-      "training   34.2 KiB: values 6.0 KiB + gradients 5.2 KiB + optimizer 5.2 KiB + "
-      "activations 8.0 KiB + transient 9.7 KiB\n"
-      "inference  22.8 KiB: values 5.5 KiB + activations 17.4 KiB\n");
+  const SummaryOptions options{.moments_per_parameter = 1, .device = DeviceKind::reference};
+  EXPECT_EQ(to_text(summarize(model, options)),
+            "layer    operator           output       parameters  multiply-adds  activations\n"
+            "-------  -----------------  -----------  ----------  -------------  -----------\n"
+            "input                       (8,10,10,3)\n"
+            "conv1    conv2d 4 3x3 relu  (8,8,8,4)    112 frozen          6,912      8.0 KiB\n"
+            "flatten  flatten            (8,256)\n"
+            "fc       dense 5            (8,5)             1,285          1,280        160 B\n"
+            "\n"
+            "parameters 1,397: trainable 1,285, frozen 112\n"
+            "multiply-adds per image 8,192\n"
+            "fused: relu into conv1\n"
+            "\n"
+            "predicted memory for a batch of 8\n"
+            "training   34.2 KiB: values 6.0 KiB + gradients 5.2 KiB + optimizer 5.2 KiB + "
+            "activations 8.0 KiB + transient 9.7 KiB\n"
+            "inference  22.8 KiB: values 5.5 KiB + activations 17.4 KiB\n");
   const std::string narrow = to_text(summarize(model, {.moments_per_parameter = 1}), 72);
   EXPECT_NE(narrow.find("conv1    conv2d 4    (8,8,8,4)    112 frozen          6,912      8.0 KiB\n"
                         "         3x3 relu\n"),
