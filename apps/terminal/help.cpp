@@ -84,7 +84,7 @@ constexpr Examples examples[] = {
     {"study step", "whisker study step mlp --script 'b n n'",
      "whisker study step -e 'mean((x @ w)^2)' x='ones(1,2)' w='randn(2,3)'"},
     {"study why", "whisker study why mlp w1 0,2",
-     "whisker study why -e 'sum(relu(x @ w))' x='const([[1,2]])' w='[[-1],[-1]]' w"},
+     "whisker study why -e 'sum(relu(x @ w))' x='ones(1,2)' w='randn(2,3)' w"},
     {"study memory", "whisker study memory resnet18 --batch-size 8",
      "whisker study memory cats.yaml -o memory.svg"},
     {"study record", "whisker study record cats.yaml -o step.safetensors",
