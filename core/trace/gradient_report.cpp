@@ -3,6 +3,7 @@
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/trace/gradient_paths.h"
+#include "core/trace/local_rule.h"
 
 #include <cmath>
 
@@ -14,15 +15,6 @@ std::string loss_text(const LostGradient& loss) {
   const double percent = 100 * static_cast<double>(loss.lost) / static_cast<double>(loss.of);
   return fmt::format("{}: {} in {} of {} ({:.0f} %)", loss.cause, loss.reason, loss.lost, loss.of,
                      percent);
-}
-
-std::string index_text(const Shape& shape, int64_t element) {
-  std::string text;
-  for (int axis = shape.rank(); axis-- > 0;) {
-    text = fmt::format("{}{}{}", element % shape[axis], text.empty() ? "" : ",", text);
-    element /= shape[axis];
-  }
-  return fmt::format("[{}]", text);
 }
 
 std::string place_text(const Recording& recording, size_t entry) {
@@ -41,9 +33,9 @@ void write_loss(JsonWriter& json, const LostGradient& loss) {
 std::string GradientPaths::text(const Recording& recording, size_t width) const {
   const TapeEntry& own = recording.entries[parameter];
   std::vector<std::string> lines;
-  const std::string name = fmt::format(
-      "{}{} {} {}", own.name, element ? index_text(own.shape(), *element) : std::string(),
-      element ? fmt::format("of {}", own.shape()) : own.shape().str(), own.dtype());
+  const std::string name =
+      fmt::format("{}{} {} {}", own.name, element ? index_in(own.shape(), *element) : std::string(),
+                  element ? fmt::format("of {}", own.shape()) : own.shape().str(), own.dtype());
   if (own.kind == TapeKind::constant) {
     lines.push_back(fmt::format("{}: no gradient", name));
   } else if (zeros == elements) {
