@@ -1,5 +1,5 @@
-// The page is filled by its script (apps/study/page/graph.js) from the JSON that is written here.
-// The script sets text as text; in the JSON every < is escaped, so that no name ends its element.
+// The page is filled by its scripts (apps/study/page) from the JSON that is written here. They set
+// text as text; in the JSON every < is escaped, so that no name ends its element.
 #include "apps/study/graph_page.h"
 
 #include "core/draw/markup.h"

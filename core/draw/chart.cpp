@@ -2,6 +2,7 @@
 // the order of the legend, which is that of stacked areas.
 #include "core/draw/chart.h"
 
+#include "core/draw/chart_scale.h"
 #include "core/draw/markup.h"
 #include "core/error.h"
 
@@ -16,80 +17,6 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double font = 11;
-
-// From values to px, with ticks.
-class Scale {
- public:
-  Scale(const ChartAxis& axis, double low, double high, double from, double to)
-      : axis_(axis), from_(from), to_(to) {
-    low = axis.low.value_or(low);
-    high = axis.high.value_or(high);
-    if (!(low <= high)) low = axis.log ? 1 : 0, high = axis.log ? 10 : 1;  // no values
-    if (low == high) {
-      low = axis.log ? low / 2 : low - (low == 0 ? 0 : std::abs(low) / 2);
-      high = axis.log ? high * 2 : high + (high == 0 ? 1 : std::abs(high) / 2);
-    }
-    low_ = along(low), high_ = along(high);
-  }
-
-  bool has(double value) const { return std::isfinite(value) && (!axis_.log || value > 0); }
-  double px(double value) const {
-    return from_ + (to_ - from_) * std::clamp((along(value) - low_) / (high_ - low_), 0.0, 1.0);
-  }
-
-  std::vector<double> ticks() const {
-    std::vector<double> values;
-    if (axis_.log) {
-      const double decades = high_ - low_;
-      const double step = std::max(1.0, std::ceil(decades / 8));
-      for (double power = std::ceil(low_ - 1); power <= high_; power += step) {
-        for (const double digit : {1.0, 2.0, 5.0}) {
-          const double value = digit * std::pow(10, power);
-          if (digit > 1 && decades > 2) continue;
-          if (along(value) >= low_ - 1e-9 && along(value) <= high_ + 1e-9) values.push_back(value);
-        }
-      }
-      return values;
-    }
-    const double least = (high_ - low_) / 6;
-    double step = axis_.bytes ? std::exp2(std::ceil(std::log2(least)))
-                              : std::pow(10, std::floor(std::log10(least)));
-    for (const double factor : {2.0, 2.5, 2.0}) {
-      if (!axis_.bytes && step < least * (1 - 1e-9)) step *= factor;
-    }
-    if (axis_.bytes) step = std::max(step, 1.0);
-    for (double i = std::ceil(low_ / step - 1e-9); i * step <= high_ + 1e-9 * step; ++i) {
-      values.push_back(i * step + 0.0);  // not -0
-    }
-    return values;
-  }
-
-  std::string text(double value) const {
-    return axis_.bytes ? human_bytes(static_cast<uint64_t>(std::max(value, 0.0)))
-                       : fmt::format("{:.4g}", value);
-  }
-
- private:
-  double along(double value) const { return axis_.log ? std::log10(value) : value; }
-
-  const ChartAxis& axis_;
-  double from_, to_, low_ = 0, high_ = 1;
-};
-
-struct Range {
-  double low = infinite, high = -infinite;
-  void add(double value, bool log) {
-    if (!std::isfinite(value) || (log && value <= 0)) return;
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-  // Room for points at the border and their labels.
-  void widen(bool log) {
-    const double by = log ? 1.6 : 0.05 * (high - low);
-    low = log ? low / by : low - by;
-    high = log ? high * by : high + by;
-  }
-};
 
 struct Rect {
   double left, top, right, bottom;
@@ -116,7 +43,7 @@ class ChartDrawing {
   }
 
   std::string svg() {
-    Range xs, ys;
+    ChartRange xs, ys;
     for (size_t s = 0; s < chart_.series.size(); ++s) {
       const ChartSeries& one = chart_.series[s];
       const double half = one.kind == SeriesKind::bars ? bar_width(one) / 2 : 0;
@@ -134,14 +61,14 @@ class ChartDrawing {
     }
     // The widest tick decides where the chart begins.
     double left = 0;
-    const Scale widths(chart_.y, ys.low, ys.high, 0, 1);
+    const ChartScale widths(chart_.y, ys, 0, 1);
     for (const double tick : widths.ticks()) {
       left = std::max(left, text_width(widths.text(tick), font));
     }
     box_ = {left + 46, chart_.marks.empty() ? 44.0 : 60.0, chart_.width - 24,
             chart_.height - 52 - 18 * static_cast<double>(legend_rows())};
-    const Scale x(chart_.x, xs.low, xs.high, box_.left, box_.right);
-    const Scale y(chart_.y, ys.low, ys.high, box_.bottom, box_.top);
+    const ChartScale x(chart_.x, xs, box_.left, box_.right);
+    const ChartScale y(chart_.y, ys, box_.bottom, box_.top);
     std::string text = svg_begin(
         {.width = chart_.width, .height = chart_.height, .title = chart_.title, .rules = {}});
     text +=
@@ -170,7 +97,7 @@ class ChartDrawing {
     return std::isfinite(least) ? least : 1;
   }
 
-  std::string axes(const Scale& x, const Scale& y) const {
+  std::string axes(const ChartScale& x, const ChartScale& y) const {
     std::string text;
     for (const double tick : x.ticks()) {
       text += fmt::format(
@@ -206,7 +133,7 @@ class ChartDrawing {
                        shapes[s % shapes.size()]);
   }
 
-  std::string series(size_t s, const Scale& x, const Scale& y) {
+  std::string series(size_t s, const ChartScale& x, const ChartScale& y) {
     const ChartSeries& one = chart_.series[s];
     std::string text;
     const auto known = [&](size_t i) { return x.has(one.x[i]) && y.has(tops_[s][i]); };

@@ -54,7 +54,8 @@ class Outputs(ProgramTest):
         "dot": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "memory": ["study", "memory", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
-    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot", "predictions": ".csv", "worst": ".html",
+    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
+              "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
     def content(self):
@@ -106,7 +107,8 @@ class Outputs(ProgramTest):
         inputs = {"predictions": ["w.safetensors", "labels.csv", "val/c0/500.png"],
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
-                  "import": ["w.safetensors"], "export": ["w.safetensors"], **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
+                  "import": ["w.safetensors"], "export": ["w.safetensors"],
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):

@@ -108,8 +108,9 @@ class Chromium:
 
     def click(self, script):
         """At the middle of the element that the expression gives, as a mouse would."""
-        x, y = self.value(f"(e => {{ e.scrollIntoView({{block: 'center', inline: 'center'}}); const r = "
-                          f"e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + Math.min(r.height / 2, 12)]; }})({script})")
+        x, y = self.value("(e => { e.scrollIntoView({block: 'center', inline: 'center'}); const r = "
+                          "e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + Math.min(r.height / 2, 12)]; })"
+                          f"({script})")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 

@@ -59,7 +59,8 @@ class Pages(ProgramTest):
             shown = self.value("[...document.querySelectorAll('#frame .example')].map(e => e.textContent)")
             self.assertEqual(shown, [one["example"] for one in frame["operands"] if one.get("example")])
         self.assertEqual(self.text("#place"), f"{len(said)} / {len(said)}")
-        self.value("(s => { s.value = 3; s.dispatchEvent(new Event('input')); return 0 })(document.getElementById('slider'))")
+        self.value("(s => { s.value = 3; s.dispatchEvent(new Event('input')); return 0 })"
+                   "(document.getElementById('slider'))")
         self.assertEqual(self.text("#frame h2"), "forward: 4 add")
         self.click("[data-node='5 sub']")
         self.assertEqual(self.text("#frame h2"), "forward: 5 sub")
@@ -82,7 +83,8 @@ class Pages(ProgramTest):
 
     def test_heat_maps_have_numbers_and_all_digits_with_v(self):
         self.graph("-e", "sum(x * c)", "x=[1, -2, 0.1]", "c=const([3, 1e39, 0])")
-        cells = "[...document.querySelectorAll('#frame .tensor')].map(t => [...t.querySelectorAll('text')].map(e => e.textContent))"
+        cells = ("[...document.querySelectorAll('#frame .tensor')]"
+                 ".map(t => [...t.querySelectorAll('text')].map(e => e.textContent))")
         self.assertEqual(self.value(cells)[0], ["1", "-2", "0.1"])
         self.assertEqual(self.value(cells)[1], ["3", "inf", "0"])
         self.assertEqual(self.value("document.querySelectorAll('#frame .tensor:nth-of-type(2) .odd').length"), 1)
@@ -99,6 +101,14 @@ class Pages(ProgramTest):
         self.assertGreater(self.nodes(), opened)
         self.click("[data-fold='layer1.1']")
         self.assertEqual(self.nodes(), opened)
+        # Unfolded far from the frame that is shown, and smaller: it stays in view, as large as before.
+        self.browser.press("-")
+        width = self.value("drawn.image.clientWidth / drawn.width")
+        self.click("[data-node='layer4.1']")
+        at = self.value("(e => e.getBoundingClientRect().y)(document.querySelector(\"[data-fold='layer4.1'] text\"))")
+        self.assertTrue(0 < at < 800, at)
+        self.assertAlmostEqual(self.value("drawn.image.clientWidth / drawn.width"), width, places=2)
+        self.assertEqual(self.value("document.activeElement.dataset.fold"), "layer4.1")
         self.click("#fold")
         self.assertLess(self.nodes(), opened)
         self.click("#unfold")
@@ -132,7 +142,8 @@ class Pages(ProgramTest):
         self.browser.press("+")
         self.assertGreater(self.value("drawn.image.clientWidth"), before)
         self.browser.press("0")
-        self.assertLessEqual(self.value("drawn.image.clientHeight"), self.value("document.getElementById('graph').clientHeight"))
+        self.assertLessEqual(self.value("drawn.image.clientHeight"),
+                             self.value("document.getElementById('graph').clientHeight"))
 
     def test_hostile_names_stay_text(self):
         hostile = "</script><img src=http://localhost/x onerror=document.title='won'><!--\u202e\x1b[2J"
@@ -165,7 +176,7 @@ class Pages(ProgramTest):
             self.browser.open(self.folder / "worst.html", width, dark=dark)
             self.assertLessEqual(self.value("document.documentElement.scrollWidth"), width)
             self.assertGreater(self.value("document.querySelectorAll('.card').length"), 0)
-            self.assertTrue(self.value("[...document.images].every(image => image.loading === 'lazy' || image.naturalWidth > 0)"))
+            self.assertGreater(self.value("document.images[0].naturalWidth"), 0)
 
 
 if __name__ == "__main__":

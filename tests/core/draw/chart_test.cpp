@@ -70,6 +70,12 @@ TEST(Chart, LogarithmicPointsKeepTheirLabelsApart) {
   EXPECT_THAT(svg, HasSubstr(">1000</text>"));
 }
 
+TEST(Chart, ValuesThatAreNearlyEqualHaveFewTicks) {
+  const std::string svg =
+      chart_svg({.title = "t", .series = {{.x = {0, 1}, .y = {1e17, 1e17 + 16}}}});
+  EXPECT_LT(times(svg, "class=\"grid\""), 45);
+}
+
 TEST(Chart, BarsAndNothing) {
   const std::string bars =
       chart_svg({.title = "t",
