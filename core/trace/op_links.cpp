@@ -12,7 +12,7 @@ struct LinkRow {
   Links links;
 };
 constexpr LinkRow link_rows[] = {
-    {" reshape cast ", [](const OpLinker& l) { return l.same_order(); }},
+    {" reshape cast recompute ", [](const OpLinker& l) { return l.same_order(); }},
     {" cross_entropy binary_cross_entropy_with_logits ",
      [](const OpLinker& l) { return l.to_scalar(); }},
     {" sum mean max min ", [](const OpLinker& l) { return l.reduction(); }},
