@@ -48,8 +48,8 @@ const std::string network = R"(
   - dense: classes
 )";
 
-Model build(const std::string& keys, const std::string& layers = network,
-            const Shape& input = {6, 8, 8, 3}) {
+Model model_with(const std::string& keys, const std::string& layers = network,
+                 const Shape& input = {6, 8, 8, 3}) {
   return build_model(YamlNode::parse(keys + "\nlayers:" + layers, "m.yaml"),
                      {.input = input, .classes = 3});
 }
@@ -86,13 +86,13 @@ Trained train(const Model& model, const std::vector<std::string>& frozen = {}) {
 TEST(RecomputedBlocks, TrainAsOthersBitForBit) {
   for (const std::vector<std::string>& frozen : std::vector<std::vector<std::string>>{
            {}, {"stem"}, {"stem", "stage.block0"}, {"stage.block1.norm", "stage.block1.norm2"}}) {
-    const Trained expected = train(build(""), frozen);
+    const Trained expected = train(model_with(""), frozen);
     for (const std::string keys :
          {"recompute: true", "recompute: [stage.block1]",
           "overrides: {residual: {recompute: true}, concat: {recompute: true}}",
           "recompute: [stage]\noverrides: {residual: {recompute: true}}",
           "recompute: true\nfuse: true"}) {
-      const Trained found = train(build(keys), frozen);
+      const Trained found = train(model_with(keys), frozen);
       EXPECT_EQ(found.losses, expected.losses) << keys << ", " << frozen.size() << " frozen";
       EXPECT_EQ(found.tensors, expected.tensors) << keys << ", " << frozen.size() << " frozen";
     }
@@ -111,7 +111,7 @@ struct Counted final : TapeObserver {
 
 TEST(RecomputedBlocks, NothingRunsAgainInEvaluation) {
   for (const bool training : {true, false}) {
-    const Model model = build("recompute: true");
+    const Model model = model_with("recompute: true");
     const ParameterArena arena(model.net->parameters(), cpu_device, 5, {});
     const Tensor images = rand_normal(model.input, 0, 1, 1, 1);
     Counted counted;
@@ -122,13 +122,13 @@ TEST(RecomputedBlocks, NothingRunsAgainInEvaluation) {
 
 TEST(RecomputedBlocks, CarriedStatesBeginTheSecondTimeAsTheFirst) {
   const auto run = [](const std::string& keys) {
-    const Model model = build(keys, R"(
+    const Model model = model_with(keys, R"(
   - sequential:
       - gru: {units: 4, return_sequences: true}
       - gru: {units: 4, layers: 2, dropout: 0.5, return_sequences: true}
   - dense: 3
 )",
-                              {5, 2, 3});
+                                   {5, 2, 3});
     const ParameterArena arena(model.net->parameters(), cpu_device, 5, {});
     CarriedStates states;
     for (uint64_t part = 0; part < 3; ++part) {
@@ -163,7 +163,7 @@ const std::string deep = R"(
 
 TEST(RecomputedBlocks, TakeTheMemoryThatIsPredicted) {
   const auto peak = [](const std::string& keys) {
-    const Model model = build(keys, deep, {6, 32, 32, 16});
+    const Model model = model_with(keys, deep, {6, 32, 32, 16});
     Backend& backend = backend_of(cpu_device);
     const int64_t before = backend.memory_stats().peak_tensors;
     backend.reset_peak();
@@ -181,12 +181,14 @@ TEST(RecomputedBlocks, TakeTheMemoryThatIsPredicted) {
   // Eight inputs, and what is behind the blocks, of 6 * 32 * 32 * 16 elements each; before, each
   // of the operators' results.
   EXPECT_LT(kept_less, kept / 3);
-  EXPECT_EQ(summarize(build("", deep), {.recompute = true}).training.tensors(),
-            summarize(build("recompute: true", deep)).training.tensors());
+  EXPECT_EQ(summarize(model_with("", deep), {.recompute = true}).training.tensors(),
+            summarize(model_with("recompute: true", deep)).training.tensors());
 }
 
 TEST(RecomputedBlocks, AreTheOutermostOnes) {
-  const auto blocks = [](const std::string& keys) { return recomputed_blocks(*build(keys).net); };
+  const auto blocks = [](const std::string& keys) {
+    return recomputed_blocks(*model_with(keys).net);
+  };
   EXPECT_THAT(blocks(""), ElementsAre());
   EXPECT_THAT(blocks("recompute: false"), ElementsAre());
   EXPECT_THAT(blocks("recompute: true"), ElementsAre("stage", "squeeze_excite"));
@@ -210,14 +212,14 @@ TEST(RecomputedBlocks, AreTheOutermostOnes) {
 
 TEST(RecomputedBlocks, WrongSettingsAreNamed) {
   const auto error = [](const std::string& keys, const std::string& layers = network) {
-    return test::message_of(ErrorKind::usage, [&] { build(keys, layers); });
+    return test::message_of(ErrorKind::usage, [&] { model_with(keys, layers); });
   };
   EXPECT_EQ(error("recompute: [stage.blok1]"),
             "m.yaml:1:12: recompute: recompute: 'stage.blok1' selects no block; did you mean "
             "'stage.block1'?");
   EXPECT_THAT(error("recompute: layer1"), HasSubstr("expected true, false or a list of names"));
   EXPECT_THAT(error("", "\n  - dense: {units: 3, recompute: true}\n"), HasSubstr("recompute"));
-  const Model flat = build("recompute: true", "\n  - global_avg_pool2d\n  - dense: 3\n");
+  const Model flat = model_with("recompute: true", "\n  - global_avg_pool2d\n  - dense: 3\n");
   EXPECT_THAT(flat.unused,
               ElementsAre("model.recompute has no effect: the model has no sequential, residual, "
                           "concat or multiply"));
