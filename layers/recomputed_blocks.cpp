@@ -57,7 +57,7 @@ void recompute_blocks(Module& net, std::span<const std::string> patterns) {
     });
     if (used) continue;
     const std::string nearest = nearest_name(pattern, names);
-    fail(ErrorKind::usage, "recompute: '{}' selects no block{}", pattern,
+    fail(ErrorKind::usage, "'{}' selects no block to recompute{}", pattern,
          !nearest.empty() ? fmt::format("; did you mean '{}'?", nearest)
          : names.empty()
              ? std::string(". The model has no sequential, residual, concat or multiply.")

@@ -49,9 +49,9 @@ const std::string network = R"(
 )";
 
 Model model_with(const std::string& keys, const std::string& layers = network,
-                 const Shape& input = {6, 8, 8, 3}) {
+                 const Shape& input = {6, 8, 8, 3}, int64_t classes = 3) {
   return build_model(YamlNode::parse(keys + "\nlayers:" + layers, "m.yaml"),
-                     {.input = input, .classes = 3});
+                     {.input = input, .classes = classes});
 }
 
 struct Trained {
@@ -128,7 +128,7 @@ TEST(RecomputedBlocks, CarriedStatesBeginTheSecondTimeAsTheFirst) {
       - gru: {units: 4, layers: 2, dropout: 0.5, return_sequences: true}
   - dense: 3
 )",
-                                   {5, 2, 3});
+                                   {5, 2, 3}, 0);
     const ParameterArena arena(model.net->parameters(), cpu_device, 5, {});
     CarriedStates states;
     for (uint64_t part = 0; part < 3; ++part) {
@@ -165,14 +165,14 @@ TEST(RecomputedBlocks, TakeTheMemoryThatIsPredicted) {
   const auto peak = [](const std::string& keys) {
     const Model model = model_with(keys, deep, {6, 32, 32, 16});
     Backend& backend = backend_of(cpu_device);
-    const int64_t before = backend.memory_stats().peak_tensors;
+    const int64_t before = backend.memory_stats().allocated;
     backend.reset_peak();
     train(model);
-    const int64_t found = backend.memory_stats().peak_tensors;
+    const int64_t found = backend.memory_stats().peak_tensors - before;
     const MemoryPrediction predicted = summarize(model, {.moments_per_parameter = 0}).training;
     EXPECT_NEAR(static_cast<double>(found), static_cast<double>(predicted.tensors()),
                 0.05 * static_cast<double>(found))
-        << keys << " " << before;
+        << keys;
     return std::pair(found, predicted.activations);
   };
   const auto [all, kept] = peak("");
@@ -181,8 +181,9 @@ TEST(RecomputedBlocks, TakeTheMemoryThatIsPredicted) {
   // Eight inputs, and what is behind the blocks, of 6 * 32 * 32 * 16 elements each; before, each
   // of the operators' results.
   EXPECT_LT(kept_less, kept / 3);
-  EXPECT_EQ(summarize(model_with("", deep), {.recompute = true}).training.tensors(),
-            summarize(model_with("recompute: true", deep)).training.tensors());
+  EXPECT_EQ(
+      summarize(model_with("", deep, {6, 32, 32, 16}), {.recompute = true}).training.tensors(),
+      summarize(model_with("recompute: true", deep, {6, 32, 32, 16})).training.tensors());
 }
 
 TEST(RecomputedBlocks, AreTheOutermostOnes) {
@@ -193,8 +194,7 @@ TEST(RecomputedBlocks, AreTheOutermostOnes) {
   EXPECT_THAT(blocks("recompute: false"), ElementsAre());
   EXPECT_THAT(blocks("recompute: true"), ElementsAre("stage", "squeeze_excite"));
   EXPECT_THAT(blocks("recompute: [stage]"), ElementsAre("stage"));
-  EXPECT_THAT(blocks("recompute: [stage.block1, stage.norm3, stage.conv3]"),
-              ElementsAre("stage.block1"));
+  EXPECT_THAT(blocks("recompute: [stage.block1]"), ElementsAre("stage.block1"));
   EXPECT_THAT(blocks("overrides: {residual: {recompute: true}}"),
               ElementsAre("stage.block0", "stage.block1"));
   const auto text = [](const std::string& preset) {
@@ -215,7 +215,7 @@ TEST(RecomputedBlocks, WrongSettingsAreNamed) {
     return test::message_of(ErrorKind::usage, [&] { model_with(keys, layers); });
   };
   EXPECT_EQ(error("recompute: [stage.blok1]"),
-            "m.yaml:1:12: recompute: recompute: 'stage.blok1' selects no block; did you mean "
+            "m.yaml:1:12: recompute: 'stage.blok1' selects no block to recompute; did you mean "
             "'stage.block1'?");
   EXPECT_THAT(error("recompute: layer1"), HasSubstr("expected true, false or a list of names"));
   EXPECT_THAT(error("", "\n  - dense: {units: 3, recompute: true}\n"), HasSubstr("recompute"));
