@@ -5,11 +5,13 @@
 #include "core/backend/fused_ops.h"
 #include "core/backend/normalization.h"
 #include "core/backend/recurrent_operands.h"
+#include "layers/branches.h"
 #include "layers/conv2d.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
 #include "layers/memory_plan.h"
 #include "layers/pool.h"
+#include "layers/recomputed_blocks.h"
 #include "layers/residual.h"
 #include "layers/sequential.h"
 
@@ -244,6 +246,32 @@ std::optional<LayerValue> run_conv_sums(Layers layers, const FusedLayers& match,
   return LayerValue{.y = std::move(y.y), .sums = std::move(y.sums)};
 }
 
+// --- batch_norm, then squeeze-and-excitation -----------------------------------------------------
+
+Sequential* excite_at(Layers layers, size_t at) {
+  const auto* const product = layer_at<Multiply>(layers, at);
+  return product ? product->factors() : nullptr;
+}
+
+std::optional<FusedLayers> match_norm_excite(Layers layers, size_t at, const FusionTarget&) {
+  auto match = norm_in_training(layers, at);
+  if (!match || !excite_at(layers, at + match->count)) return {};
+  ++match->count;
+  return match;
+}
+
+std::optional<LayerValue> run_norm_excite(Layers layers, const FusedLayers& match,
+                                          const LayerValue& x, const Pass& pass) {
+  const BatchNormOperands norm = norm_of(match).operands(x.sums, pass);
+  if (!batch_norm_excite_is_fused(x.y, norm)) return {};
+  Sequential& factors = *excite_at(layers, match.first + match.count - 1);
+  const auto behind_average = [&](const Tensor& average) {
+    return factors.forward_range(1, factors.size(), {.y = average}, pass).y;
+  };
+  const TapeScope scope(path_at(layers, match.first + match.count - 1));
+  return LayerValue{.y = batch_norm_excite(x.y, norm, behind_average)};
+}
+
 // --- the end of a residual: batch_norm, add, activation ------------------------------------------
 
 /// The last of these layers when that is a batch_norm without an activation, else null.
@@ -428,6 +456,7 @@ constexpr FusionPattern table[] = {
     {"conv_add", match_conv_add, run_conv_add, nullptr},
     {"norm_conv", match_norm_conv, run_norm_conv, plan_norm_conv},
     {"norm_pool", match_norm_pool, run_norm_pool, plan_norm_pool},
+    {"norm_excite", match_norm_excite, run_norm_excite, nullptr},
     {"conv_sums", match_conv_sums, run_conv_sums, nullptr},
     {"conv_epilogue", match_epilogue<Conv2D>, run_epilogue, plan_epilogue},
     {"dense_epilogue", match_epilogue<Dense>, run_epilogue, plan_epilogue},
@@ -443,6 +472,12 @@ bool applies(const FusedLayers& match, size_t end, const Pass& pass) {
          });
 }
 
+// Such a layer runs by itself.
+bool has_recomputed(Layers layers) {
+  return std::ranges::any_of(layers,
+                             [](const Module::Child& child) { return child.module->recomputes(); });
+}
+
 const Pass training{.training = true};
 
 }  // namespace
@@ -453,7 +488,7 @@ Fusion::Fusion(Layers layers, const FusionTarget& target)
   for (size_t at = 0; at < layers.size(); ++at) {
     for (const FusionPattern& pattern : table) {
       auto match = pattern.match(layers, at, target);
-      if (!match) continue;
+      if (!match || has_recomputed(layers.subspan(at + 1, match->count - 1))) continue;
       match->pattern = &pattern;
       matches_[at].push_back(std::move(*match));
     }
@@ -462,7 +497,7 @@ Fusion::Fusion(Layers layers, const FusionTarget& target)
 
 LayerValue Fusion::forward(size_t begin, size_t end, LayerValue x, const Pass& pass) const {
   for (size_t at = begin; at < end;) {
-    if (pass.training && layers_[at].module->recomputes()) {  // no pattern goes beyond a container
+    if (pass.training && layers_[at].module->recomputes()) {
       x = {.y = recompute_at(at, x.y, pass)};
       ++at;
     } else {
@@ -506,7 +541,7 @@ Tensor Fusion::recompute_at(size_t at, const Tensor& x, const Pass& pass) const 
 int Fusion::add_to(MemoryPlan& plan, size_t end, int x) const {
   for (size_t at = 0; at < end;) {
     const Module& layer = *layers_[at].module;
-    if (!layer.recomputes() && !(plan.recomputes() && !layer.children().empty())) {
+    if (!layer.recomputes() && !(plan.recomputes() && is_block(layer))) {
       at += add_at(plan, at, end, x);
       continue;
     }

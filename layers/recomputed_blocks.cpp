@@ -1,11 +1,18 @@
 #include "layers/recomputed_blocks.h"
 
 #include "core/io/text.h"
+#include "layers/branches.h"
 #include "layers/sequential.h"
 
 #include <algorithm>
 
 namespace whisker {
+
+bool is_block(const Module& layer) {
+  const auto* const product = dynamic_cast<const Multiply*>(&layer);
+  return !layer.children().empty() && !(product && product->factors());
+}
+
 namespace {
 
 /// Calls visit(block); goes on to the blocks inside where that returns false. A residual's body and
@@ -14,8 +21,8 @@ template <class Visit>
 void visit_blocks(const Module& module, const Visit& visit) {
   const bool is_list = dynamic_cast<const Sequential*>(&module);
   for (const Module::Child& child : module.children()) {
-    const bool is_block = is_list && !child.module->children().empty();
-    if (!is_block || !visit(*child.module)) visit_blocks(*child.module, visit);
+    const bool found = is_list && is_block(*child.module);
+    if (!found || !visit(*child.module)) visit_blocks(*child.module, visit);
   }
 }
 

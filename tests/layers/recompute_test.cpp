@@ -192,7 +192,7 @@ TEST(RecomputedBlocks, AreTheOutermostOnes) {
   };
   EXPECT_THAT(blocks(""), ElementsAre());
   EXPECT_THAT(blocks("recompute: false"), ElementsAre());
-  EXPECT_THAT(blocks("recompute: true"), ElementsAre("stage", "squeeze_excite"));
+  EXPECT_THAT(blocks("recompute: true"), ElementsAre("stage"));
   EXPECT_THAT(blocks("recompute: [stage]"), ElementsAre("stage"));
   EXPECT_THAT(blocks("recompute: [stage.block1]"), ElementsAre("stage.block1"));
   EXPECT_THAT(blocks("overrides: {residual: {recompute: true}}"),
