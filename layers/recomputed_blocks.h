@@ -17,8 +17,7 @@ bool is_block(const Module& layer);
 
 /// Marks each outermost block whose parameters are all selected by one of `patterns` (as freeze()
 /// takes them); without patterns, each outermost block. Throws usage for a pattern that selects no
-/// block. Call it before the first
-/// forward pass.
+/// block. Before the first forward pass.
 void recompute_blocks(Module& net, std::span<const std::string> patterns = {});
 
 /// Names of the blocks that are marked, those inside others left out; the kind of one that has no
