@@ -81,12 +81,11 @@ std::vector<std::string> recomputed_blocks(const Module& net) {
   return names;
 }
 
-std::string recomputed_text(const Module& net) {
-  const std::vector<std::string> names = recomputed_blocks(net);
+std::string recomputed_text(std::span<const std::string> names) {
   if (names.empty()) return {};
   constexpr size_t most_names = 4;
   const bool all = names.size() <= most_names;
-  const auto shown = std::span(names).first(all ? names.size() : 2);
+  const auto shown = names.first(all ? names.size() : 2);
   return fmt::format("recomputed in backward: {} block{}, {}{}", names.size(),
                      names.size() == 1 ? "" : "s", fmt::join(shown, ", "),
                      all ? std::string() : fmt::format(" ... {}", names.back()));

@@ -24,6 +24,6 @@ void recompute_blocks(Module& net, std::span<const std::string> patterns = {});
 /// name.
 std::vector<std::string> recomputed_blocks(const Module& net);
 /// "recomputed in backward: 16 blocks, layer1.0, layer1.1 ... layer4.2"; "" for none.
-std::string recomputed_text(const Module& net);
+std::string recomputed_text(std::span<const std::string> names);
 
 }  // namespace whisker

@@ -231,7 +231,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
     check_norm_batches(model, batches_of(config, data, group->world()), signature.examples());
   }
   for (std::string& note : norm_notes(config, model)) notes.push_back(std::move(note));
-  if (std::string text = recomputed_text(*model.net); !text.empty()) {
+  if (std::string text = recomputed_text(recomputed_blocks(*model.net)); !text.empty()) {
     notes.push_back(std::move(text));
   }
   const ParameterList parameters = model.net->parameters();

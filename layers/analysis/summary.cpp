@@ -51,7 +51,7 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
                        .training = {},
                        .inference = {},
                        .notes = training.notes(),
-                       .recomputed = recomputed_text(*model.net)};
+                       .recomputed = recomputed_blocks(*model.net)};
   summary.notes.insert(summary.notes.end(), model.notes.begin(), model.notes.end());
   const auto width = static_cast<int64_t>(size_of(options.compute));
   std::unordered_set<const Module*> counted;  // a layer may run twice, its parameters count once
@@ -113,7 +113,7 @@ std::string to_text(const ModelSummary& summary, size_t width) {
   if (!summary.notes.empty()) {
     text += hanging(fmt::format("fused: {}", fmt::join(summary.notes, "; ")), width, 2);
   }
-  if (!summary.recomputed.empty()) text += hanging(summary.recomputed, width, 2);
+  if (!summary.recomputed.empty()) text += hanging(recomputed_text(summary.recomputed), width, 2);
   text += fmt::format("\npredicted memory for a batch of {}\n", summary.batch);
   text += hanging(memory_text("training", summary.training), width, 11);
   text += hanging(memory_text("inference", summary.inference), width, 11);

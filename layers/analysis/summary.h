@@ -53,8 +53,8 @@ struct ModelSummary {
   int64_t buffers = 0;        ///< elements of running statistics
   int64_t multiply_adds = 0;  ///< per image
   MemoryPrediction training, inference;
-  std::vector<std::string> notes;  ///< what training fuses, and Model::notes
-  std::string recomputed;          ///< "recomputed in backward: ..."; "" for nothing
+  std::vector<std::string> notes;       ///< what training fuses, and Model::notes
+  std::vector<std::string> recomputed;  ///< blocks that backward runs again
 
   int64_t parameters() const { return trainable + frozen; }
 };

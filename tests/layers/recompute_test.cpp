@@ -201,7 +201,7 @@ TEST(RecomputedBlocks, AreTheOutermostOnes) {
     Model model = build_model(
         YamlNode::parse(fmt::format("{{preset: {}, recompute: true}}", preset), "m.yaml"),
         {.input = {1, 64, 64, 3}, .classes = 10});
-    return recomputed_text(*model.net);
+    return recomputed_text(recomputed_blocks(*model.net));
   };
   EXPECT_EQ(text("resnet50"), "recomputed in backward: 16 blocks, layer1.0, layer1.1 ... layer4.2");
   EXPECT_EQ(text("densenet121"),

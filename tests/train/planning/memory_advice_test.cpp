@@ -89,6 +89,19 @@ TEST(MemoryAdvice, SaysThatNothingFitsOfOneImageOnly) {
   EXPECT_EQ(batch_that_fits(eight, int64_t{1} << 40), 4) << "half of what did not fit";
 }
 
+TEST(MemoryAdvice, NamesTheSettingThatRecomputes) {
+  const StripeFolder data;
+  const auto advice = [&](const std::string& model) {
+    return memory_advice(
+        Experiment(data.config({"model=" + model, "data.image_size=64", "train.batch_size=16"})),
+        int64_t{64} << 20);
+  };
+  EXPECT_THAT(advice("small_resnet"),
+              HasSubstr(" 'model={preset: small_resnet, recompute: true}': "));
+  EXPECT_THAT(advice("{preset: small_resnet}"), HasSubstr(" model.recompute=true: "));
+  EXPECT_THAT(advice("{preset: small_resnet, recompute: true}"), Not(HasSubstr("recompute")));
+}
+
 // The advice speaks of what the batches hold and names what makes that smaller.
 TEST(MemoryAdvice, SpeaksOfWhatTheRunIsTrainedOn) {
   const TemporaryFolder folder;
