@@ -70,12 +70,12 @@ void StepRecorder::on_save(const Tensor& tensor) {
 
 void StepRecorder::on_scope_begin(std::string_view layer) {
   layers_.push_back({std::string(layer), entries_.size()});
-  mark_ = Clock::now();
+  if (backward_depth_ == 0) mark_ = Clock::now();
 }
 
 void StepRecorder::on_scope_end() {
   layers_.pop_back();
-  mark_ = Clock::now();
+  if (backward_depth_ == 0) mark_ = Clock::now();
 }
 
 TapeOutput StepRecorder::output_of(const Tensor& tensor) const {
