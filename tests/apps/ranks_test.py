@@ -579,7 +579,7 @@ class Ranks(ProgramTest):
             for run in runs:
                 content = next((run / "last").glob(f"{kind}-*.safetensors")).read_bytes()
                 tensors.append(content[8 + struct.unpack("<Q", content[:8])[0]:])
-            self.assertGreater(len(tensors[0]), 1000)
+            self.assertGreater(len(tensors[0]), 500)
             self.assertEqual(tensors[0], tensors[1])
 
     def test_recomputed_blocks_leave_the_same_bits(self):
