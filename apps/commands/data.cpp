@@ -133,8 +133,8 @@ std::string said_lines(const ImageFolder& train, const ImageFolder* val) {
     if (use.empty()) continue;
     text += fmt::format("files      {}: {}\n", printable(folder->root.string()), use);
   }
-  if (const PngBits depth = find_png_bits(train, -1); depth.bits < 16) {
-    text += "depth      " + depth.note() + "\n";
+  if (const std::string depth = find_png_bits(train, -1).note(); !depth.empty()) {
+    text += "depth      " + depth + "\n";
   }
   return text;
 }
@@ -308,7 +308,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
       text += fmt::format("note       {}\n", printable(note));
     }
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
-    if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
+    if (const std::string note = depth.note(); !note.empty()) text += "depth      " + note + "\n";
     JsonWriter json;
     if (arguments->json) write_stats(json, result, text);
     print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));

@@ -11,6 +11,7 @@
 #include "train/metrics/metrics.h"
 #include "train/model/imagenet_classes.h"
 
+#include <algorithm>
 #include <map>
 
 namespace whisker {
@@ -80,6 +81,12 @@ GivenFacts FactOptions::read() const {
     facts.classes = read_names(classes);
   }
   return facts;
+}
+
+bool FactOptions::gives(std::string_view key) const {
+  return std::ranges::any_of(preprocess, [&](const std::string& one) {
+    return std::string_view(one).substr(0, one.find('=')) == key;
+  });
 }
 
 void add_force(CLI::App* command, bool& force) {
