@@ -6,6 +6,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/nvidia/cuda_library.h"
 #include "layers/memory_plan.h"
+#include "layers/recomputed_blocks.h"
 #include "train/config/memory_limit.h"
 #include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
@@ -230,6 +231,9 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
     check_norm_batches(model, batches_of(config, data, group->world()), signature.examples());
   }
   for (std::string& note : norm_notes(config, model)) notes.push_back(std::move(note));
+  if (std::string text = recomputed_text(recomputed_blocks(*model.net)); !text.empty()) {
+    notes.push_back(std::move(text));
+  }
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
 
