@@ -1,5 +1,6 @@
 // whisker data check|stats|generate: a data set before training. Results go to stdout as text, or
 // as JSON with --json.
+#include "apps/commands/acting_options.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/sequence_report.h"
@@ -89,7 +90,13 @@ struct FolderArguments {
 };
 
 // `data check` and `data stats` of what a configuration names.
-int report_on_sequences(const FolderArguments& arguments, Config config, bool check) {
+int report_on_sequences(const FolderArguments& arguments, Config config, bool check,
+                        const CLI::App& command) {
+  std::error_code error;
+  require_acting_options(command,
+                         {.kind = config.data.kind,
+                          .got = "sequences",
+                          .names_data = std::filesystem::is_directory(arguments.train, error)});
   const SequenceReport report = report_sequences(std::move(config));
   JsonWriter json;
   if (arguments.json) {
@@ -209,7 +216,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
   set_action(check, invocation, [&invocation, arguments] {
     if (auto config = arguments->sequences()) {
-      return report_on_sequences(*arguments, std::move(*config), true);
+      return report_on_sequences(*arguments, std::move(*config), true, *invocation.command);
     }
     arguments->settle_splits();
     // A problem of one folder does not keep the other from being checked.
@@ -238,7 +245,8 @@ void add_check(CLI::App& data, Invocation& invocation) {
     CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
     result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
     for (const ImageFolder* folder : {&train, val_folder}) {
-      if (folder) result.notes.insert(result.notes.end(), folder->notes.begin(), folder->notes.end());
+      if (folder)
+        result.notes.insert(result.notes.end(), folder->notes.begin(), folder->notes.end());
     }
     JsonWriter json;
     if (arguments->json) write_check(json, result, arguments->splits, train, val_folder);
@@ -295,7 +303,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
   arguments->add_to(*stats);
   set_action(stats, invocation, [&invocation, arguments] {
     if (auto config = arguments->sequences()) {
-      return report_on_sequences(*arguments, std::move(*config), false);
+      return report_on_sequences(*arguments, std::move(*config), false, *invocation.command);
     }
     arguments->settle_splits();
     const ImageFolder folder = open_image_folder(

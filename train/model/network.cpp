@@ -233,6 +233,10 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
       fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", stored.size(),
            file.name(), given.classes.size());
     }
+    if (stored.empty() && has(metadata, "sequence")) {
+      fail(ErrorKind::usage, "--classes: expected none, as the network of {} has no classes",
+           file.name());
+    }
     check_given_classes(file, given.classes, notes);
     metadata["classes"] = class_names_json(given.classes);
     const auto positive = std::ranges::find(stored, metadata["positive_class"]);
