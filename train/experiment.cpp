@@ -4,6 +4,7 @@
 
 #include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/io/text.h"
 #include "core/nvidia/cuda_library.h"
 #include "layers/memory_plan.h"
 #include "train/config/memory_limit.h"
@@ -18,6 +19,7 @@
 #include "train/ranks/same_run.h"
 #include "train/resolve_config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -129,6 +131,27 @@ void check_last_batch(const Config& config, const RunData& data, int world) {
        world, rest, data.train_size, data.signature.examples(), config.train.batch_size);
 }
 
+void check_any_trains(const Config& config, const Module& net) {
+  if (trained_layers(net.parameters(), TrainedFrom::start) != "none") return;
+  if (config.freeze.empty() && !config.freeze_norm) {
+    fail(ErrorKind::usage, "model: it has no parameters to train. Add a layer such as dense.");
+  }
+  fail(ErrorKind::usage,
+       "freeze: no parameter is left to train{}. Freeze fewer: freeze=[backbone] leaves the last "
+       "layer.",
+       config.unfreeze_at > 0 ? " before unfreeze_at" : "");
+}
+
+// Its value would be 0 in every epoch.
+void check_positive_class_validates(const Config& config, const RunData& data) {
+  if (config.train.metric != MetricKind::f1_class) return;
+  if (std::ranges::count(data.val_lacks, config.train.positive_class) == 0) return;
+  fail(ErrorKind::data,
+       "train.metric: f1_class is that of {}, of which the validation data have no {}. Add some to "
+       "data.val, or use train.metric=f1_macro.",
+       excerpt(config.train.positive_class), data.signature.examples());
+}
+
 RunBatches batches_of(const Config& config, const RunData& data, int world) {
   const bool alike = config.data.kind == DataKind::language;
   return {.examples = alike ? config.train.batch_size : data.train_size,
@@ -184,11 +207,15 @@ void cache_features(Experiment& experiment) {
 }
 
 // Settings without effect, of the configuration and of the model for this task.
-void add_unused(const Config& config, const Model& model, const Signature& signature,
+void add_unused(const Config& config, int world, const Model& model, const Signature& signature,
                 std::vector<std::string>& notes) {
-  const std::vector<std::string> keys = unused_settings(config);
+  const std::vector<std::string> keys = unused_settings(config, world);
   notes.insert(notes.end(), keys.begin(), keys.end());
   notes.insert(notes.end(), model.unused.begin(), model.unused.end());
+  const auto is_norm = [](const auto& one) { return one->role() == ParameterRole::norm; };
+  if (config.freeze_norm && std::ranges::none_of(model.net->parameters(), is_norm)) {
+    notes.emplace_back("freeze_norm has no effect: the model has no normalisation layer");
+  }
   if (signature.task() == Task::classification || !model.named_output) return;
   const bool softmax = *model.named_output == OutputKind::softmax;
   if (signature.task() == Task::language_model && softmax) return;  // it is the loss's
@@ -214,10 +241,11 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   check_last_batch(config, data, group->world());
   data.signature.set_positive_class(config.train.positive_class, ErrorKind::usage,
                                     "train.positive_class");
+  if (start == StartFrom::initial_weights) check_positive_class_validates(config, data);
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
-  add_unused(config, model, signature, notes);
+  add_unused(config, group->world(), model, signature, notes);
   std::error_code none_there;
   if (std::filesystem::equivalent(config.data.train, config.data.val, none_there)) {
     notes.push_back(fmt::format("data.val is data.train: validation does not measure other {}",
@@ -226,6 +254,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   if (const std::string note = freeze_layers(config, model); !note.empty()) {
     notes.push_back(note);
   }
+  check_any_trains(config, *model.net);
   if (start == StartFrom::initial_weights) {
     check_norm_batches(model, batches_of(config, data, group->world()), signature.examples());
   }

@@ -291,13 +291,24 @@ class Outputs(ProgramTest):
             content = (self.folder / f"maps/{name}_{kind}_{probability}.jpg").read_bytes()
             width, height, comments = jpeg_size(content)
             self.assertEqual((width, height), sizes[name])
-            self.assertRegex(comments[0], b"^heat map by whisker classify --cam, crc32 [0-9a-f]{8}$")
+            self.assertRegex(comments[0], b"^heat map by whisker classify --cam, crc32 [0-9a-f]{8}, "
+                             b"weights of [0-9]+ bytes, hash [0-9a-f]{16}$")
         self.assertEqual(len([p for p in (self.folder / "maps").rglob("*.jpg")]), 3)
         said = self.whisker("classify", "w.safetensors", "maps", code=3).stderr
         self.assertIn("there are 3 other files, 3 of them written by classify --cam: name such files", said)
         again = self.whisker("classify", "w.safetensors", "photos", "--cam", "maps")
-        self.assertRegex(again.stderr, "replaced a heat map of classify --cam of an earlier command: '.*' and 2 more")
+        self.assertRegex(again.stderr, "replaced a heat map of classify --cam with these weights of an earlier command: "
+                         "'.*' and 2 more")
         first = next((self.folder / "maps/cat").iterdir())
+        # Other weights, whose classes and probabilities give the same names.
+        self.whisker("import", "w.safetensors", "-o", "other.safetensors")
+        before = first.read_bytes()
+        done = self.whisker("classify", "other.safetensors", "photos", "--cam", "maps", code=2)
+        self.assertIn("is not a heat map of classify --cam with these weights", done.stderr)
+        self.assertEqual(first.read_bytes(), before)
+        done = self.whisker("classify", "other.safetensors", "photos", "--cam", "maps", "--force")
+        self.assertIn("--force: replaced: ", done.stderr)
+        self.assertNotEqual(first.read_bytes(), before)
         first.write_bytes(b"mine")
         done = self.whisker("classify", "w.safetensors", "photos", "--cam", "maps", code=2)
         self.assertEqual(len(done.stdout.splitlines()), 3)  # what is computed is printed

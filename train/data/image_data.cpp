@@ -211,6 +211,7 @@ RunData open_images(const Config& config, Partition part) {
                .val_size = folders.val.size(),
                .part = part,
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
+               .val_lacks = absent_classes(folders.val.labels(), folders.val.classes),
                .notes = std::move(notes)};
   for (const auto& [key, folder] :
        {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {

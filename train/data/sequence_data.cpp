@@ -53,6 +53,7 @@ void make_sources(const Config& config, Split split, RunData& data) {
   data.fingerprint = split.train.fingerprint() + "-" + split.val.fingerprint();
   data.steps = split.train.longest();
   data.class_counts.assign(data.signature.classes.size(), 0);
+  data.val_lacks = absent_classes(split.val.labels, data.signature.classes);
   for (const int64_t label : split.train.labels) ++data.class_counts[static_cast<size_t>(label)];
   if (config.train.overfit_batches == 0) {
     const auto& signature = data.signature;
@@ -115,7 +116,7 @@ void keep_few(const Config& config, Parts& parts) {
 }
 
 void note_unknown(const char* name, const TextInput& input, const TokenCounts& counts,
-                          RunData& run) {
+                  RunData& run) {
   const std::string note = input.unknown_note(counts);
   if (!note.empty()) run.notes.push_back(fmt::format("{}: {}", name, note));
 }
