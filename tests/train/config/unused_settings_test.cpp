@@ -29,8 +29,9 @@ TEST(UnusedSettings, AreNamedWithWhatTheyAreFor) {
               ElementsAre("optimizer.nesterov has no effect: it is for optimizer.kind sgd",
                           "optimizer.beta1, optimizer.beta2 have no effect: they are for "
                           "optimizer.kind adam or adamw"));
-  EXPECT_THAT(unused_of({"schedule.kind=step", "schedule.gamma=0.5", "schedule.peak_at=0.5"}),
-              ElementsAre("schedule.peak_at has no effect: it is for schedule.kind one_cycle"));
+  EXPECT_THAT(
+      unused_of({"schedule.kind=exponential", "schedule.gamma=0.5", "schedule.peak_at=0.5"}),
+      ElementsAre("schedule.peak_at has no effect: it is for schedule.kind one_cycle"));
   EXPECT_THAT(unused_of({"data.kind=rows", "augment.rotation=10", "data.text.steps=9"}),
               ElementsAre("augment.rotation has no effect: it is for data.kind images",
                           "data.text.steps has no effect: it is for data.kind language"));
