@@ -4,10 +4,12 @@
 
 #include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/nvidia/cuda_library.h"
 #include "layers/memory_plan.h"
 #include "train/config/memory_limit.h"
+#include "train/config/unlikely_settings.h"
 #include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
 #include "train/device/device_choice.h"
@@ -161,15 +163,27 @@ RunBatches batches_of(const Config& config, const RunData& data, int world) {
           .sync_norms = config.train.sync_batch_norm};
 }
 
-std::vector<std::string> norm_notes(const Config& config, const Model& model) {
-  if (!has_batch_statistics(model)) return {};
+// `batches` are those of an epoch.
+std::vector<std::string> accumulate_notes(const Config& config, const Model& model,
+                                          int64_t batches) {
   std::vector<std::string> notes;
-  if (config.train.accumulate > 1) {
+  const int64_t of_step = std::min(config.train.accumulate, batches);
+  if (of_step < config.train.accumulate) {
+    notes.push_back(fmt::format("train.accumulate={}: an epoch has {}, and a step no more",
+                                config.train.accumulate, counted(batches, "batch")));
+  }
+  if (of_step > 1 && has_batch_statistics(model)) {
     notes.push_back(fmt::format(
         "train.accumulate: batch_norm normalises each batch of {} with statistics of its own, not "
         "the {} batches of a step with one; group_norm, layer_norm or freeze_norm=true avoid that",
-        config.train.batch_size, config.train.accumulate));
+        config.train.batch_size, of_step));
   }
+  return notes;
+}
+
+std::vector<std::string> norm_notes(const Config& config, const Model& model) {
+  std::vector<std::string> notes;
+  if (!has_batch_statistics(model)) return notes;
   if (config.ema.decay > 0) {
     notes.push_back(fmt::format(
         "ema: before each validation, batch_norm's statistics are measured for the averaged "
@@ -206,11 +220,12 @@ void cache_features(Experiment& experiment) {
                                     std::move(experiment.train), std::move(order), options);
 }
 
-// Settings without effect, of the configuration and of the model for this task.
+// Settings without effect, of the configuration and of the model for this task, or hardly meant.
 void add_unused(const Config& config, int world, const Model& model, const Signature& signature,
                 std::vector<std::string>& notes) {
-  const std::vector<std::string> keys = unused_settings(config, world);
-  notes.insert(notes.end(), keys.begin(), keys.end());
+  for (const auto& keys : {unused_settings(config, world), unlikely_settings(config)}) {
+    notes.insert(notes.end(), keys.begin(), keys.end());
+  }
   notes.insert(notes.end(), model.unused.begin(), model.unused.end());
   const auto is_norm = [](const auto& one) { return one->role() == ParameterRole::norm; };
   if (config.freeze_norm && std::ranges::none_of(model.net->parameters(), is_norm)) {
@@ -288,6 +303,9 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   train = std::move(data.train);
   val = std::move(data.val);
+  for (std::string& note : accumulate_notes(config, model, batches_per_epoch())) {
+    notes.push_back(std::move(note));
+  }
   objective = std::make_unique<Objective>(model, signature, config.loss, data.class_counts, device);
   if (ranks->world() > 1) objective->set_ranks(ranks);
   arena = std::make_shared<ParameterArena>(

@@ -180,6 +180,11 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   } else if (std::holds_alternative<SeriesInput>(input)) {
     code = forecast_files(network, arguments, ranks, invocation.verbosity);
   } else {
+    if (arguments.flip && !arguments.embeddings.empty()) {
+      tell_notes({"classify --embeddings: those of the images as they are; --tta averages the "
+                  "probabilities alone"},
+                 invocation);
+    }
     code = classify_image_files(network, names, files, arguments, ranks, invocation.verbosity);
   }
   start.mark("inputs classified");

@@ -11,6 +11,7 @@
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/split_folders.h"
+#include "data/images/cropped_images.h"
 #include "data/images/png_bits.h"
 #include "data/sequences/labelled_text.h"
 #include "data/synthetic/generate.h"
@@ -133,6 +134,11 @@ std::vector<std::string> notes_of(const std::string& lines) {
   return notes;
 }
 
+std::string crop_line(const ImageFolder& folder) {
+  const std::string note = find_cropped(folder, -1).note();
+  return note.empty() ? note : fmt::format("crop       {}\n", note);
+}
+
 std::string said_lines(const ImageFolder& train, const ImageFolder* val) {
   std::string text;
   for (const ImageFolder* folder : {&train, val}) {
@@ -143,7 +149,7 @@ std::string said_lines(const ImageFolder& train, const ImageFolder* val) {
   if (const PngBits depth = find_png_bits(train, -1); depth.bits < 16) {
     text += "depth      " + depth.note() + "\n";
   }
-  return text;
+  return text + crop_line(train);
 }
 
 void write_check(JsonWriter& json, const CheckResult& result, const std::string& splits,
@@ -317,6 +323,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
     }
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
     if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
+    text += crop_line(folder);
     JsonWriter json;
     if (arguments->json) write_stats(json, result, text);
     print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));

@@ -12,6 +12,7 @@
 #include "data/images/png_bits.h"
 #include "data/images/split_list.h"
 #include "data/loader/device_loader.h"
+#include "train/data/run_data.h"
 #include "train/experiment.h"
 #include "train/loop/rank_sums.h"
 #include "train/metrics/evaluate.h"
@@ -106,6 +107,11 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   }
   if (files.size() == 0) {
     fail(ErrorKind::data, "evaluate: no images found in the given files and folders");
+  }
+  if (arguments.split.empty() && verbosity >= 0 && ranks.leads()) {
+    const std::string missing =
+        missing_classes(files.labels(), network.classes(), "images", "DATA", "evaluation");
+    if (!missing.empty()) tell(missing + "\n");
   }
   const auto dataset = std::make_shared<ImageDataset>(
       files, ImageDatasetOptions{.preprocess = network.preprocess()});

@@ -398,7 +398,8 @@ class Outputs(ProgramTest):
         worse, better = (json.dumps(dict(metrics, accuracy=accuracy)) for accuracy in (-1, 2))
         for content, says in ((other, "got those of another network: "), (with_metadata(classes='["c0","c9"]'), "other classes"),
                               (with_metadata(epoch=str(int(epoch) - 1) if epoch != "1" else epoch, metrics=worse),
-                               f"expected this run's best weights, of epoch {epoch} with accuracy")):
+                               f"expected this run's best weights, of epoch {epoch} with accuracy"),
+                              (with_metadata(metrics=better), f"got some of epoch {epoch} with accuracy 2")):  # another run's
             best.write_bytes(content)
             done = self.whisker("train", "--resume", str(run), "train.epochs=3", code=4)
             self.assertIn(says, done.stderr)
@@ -407,7 +408,7 @@ class Outputs(ProgramTest):
         best.mkdir()
         self.assertIn("got a folder", self.whisker("train", "--resume", str(run), "train.epochs=3", code=4).stderr)
         best.rmdir()
-        for content in (with_metadata(epoch="9"), with_metadata(metrics=better)):  # later than the checkpoint
+        for content in (with_metadata(epoch="9"), with_metadata(epoch="", metrics=better)):  # later than the checkpoint
             best.write_bytes(content)
             done = self.whisker("train", "--resume", str(run))
             self.assertIn("later than the checkpoint: kept until a validation is better", done.stderr)

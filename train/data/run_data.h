@@ -92,7 +92,7 @@ std::vector<std::string> absent_classes(std::span<const int64_t> labels,
 /// name); "" where they have all. A validation set may lack classes.
 std::string missing_classes(std::span<const int64_t> val_labels,
                             std::span<const std::string> classes, std::string_view examples,
-                            std::string_view set);
+                            std::string_view set, std::string_view measured = "validation");
 /// Throws usage unless training data are given, data for a path that does not exist.
 void check_data_named(const DataConfig& data);
 
