@@ -1,7 +1,10 @@
 // Keys that nothing reads are named with what they are for; keys in use and defaults are not.
 #include "train/config/unused_settings.h"
 
+#include "layers/builder/presets.h"
 #include "tests/support/temporary_folder.h"
+#include "train/config/preprocess_config.h"
+#include "train/config/unlikely_settings.h"
 
 #include <filesystem>
 #include <string>
@@ -107,6 +110,10 @@ TEST(UnusedSettings, BeyondTheRunsEndAre) {
       unused_of({"schedule.kind=multi_step", "schedule.milestones=[5, 9]", "schedule.warmup=1"}),
       ElementsAre("schedule.milestones has no effect beyond the run's end: it is for epochs "
                   "that the run reaches"));
+  EXPECT_THAT(
+      unused_of({"schedule.warmup=11"}),
+      ElementsAre("schedule.warmup has no effect beyond the run's end: it is for epochs that "
+                  "the run reaches"));
   EXPECT_THAT(unused_of({"schedule.kind=cosine", "schedule.warmup=10"}),
               ElementsAre("schedule.kind has no effect: it is for schedule.warmup that ends before "
                           "the run does"));
@@ -141,7 +148,43 @@ TEST(UnusedSettings, OfShippedConfigurationsAreNone) {
     Config config = read_config(file.path().string(), {});
     config.schedule.restart = config.unfreeze_at;  // as resolve_config() sets it
     EXPECT_THAT(unused_settings(config), IsEmpty()) << file.path();
+    EXPECT_THAT(unlikely_settings(config), IsEmpty()) << file.path();
   }
+}
+
+TEST(UnlikelySettings, AreUnitsOfMeanAndStdOtherThanTheScales) {
+  const auto unlikely = [](const std::vector<std::string>& overrides) {
+    return unlikely_settings(read_config_text("model: chollet\n", "test.yaml", overrides)).size();
+  };
+  EXPECT_THAT(
+      unlikely_settings(
+          read_config_text("model: chollet\n", "test.yaml", {"data.mean=[124]", "data.std=[58]"})),
+      ElementsAre("data.mean [124, 124, 124] and data.std [58, 58, 58] do not fit pixels of "
+                  "0 to 1, which are data.scale 0.003922 times 0 to 255: data.scale=1 is "
+                  "for mean and std of 0 to 255, data.scale=0.00392157 for those of 0 to "
+                  "1"));
+  EXPECT_EQ(unlikely({"data.scale=1", "data.mean=[0.485, 0.456, 0.406]"}), 1u);
+  EXPECT_EQ(unlikely({"data.scale=1", "data.mean=[0.5]", "data.std=[0.5]"}), 1u);
+  EXPECT_EQ(unlikely({"data.mean=[-0.5]"}), 1u);
+  for (const char* scale : {"data.scale=1", "data.scale=0.002", "data.scale=0.00784"}) {
+    EXPECT_EQ(unlikely({scale}), 0u) << scale;
+  }
+  EXPECT_EQ(unlikely({"data.scale=1", "data.mean=[123, 116, 103]"}), 0u);
+  EXPECT_EQ(unlikely({"data.scale=0.0078431372549019607", "data.mean=[1]"}), 0u);
+  EXPECT_EQ(unlikely({"data.mean=[0.004]", "data.std=[0.04]"}), 0u);  // of a night sky
+  for (const Preset& preset : presets()) {
+    const auto found = preset_preprocess(preset.name);
+    EXPECT_EQ(found ? units_note(found->normalisation, 3) : "", "") << preset.name;
+  }
+}
+
+TEST(UnlikelySettings, AreTwoCorrectionsOfUnequalClasses) {
+  EXPECT_THAT(
+      unlikely_settings(
+          read_config_text("model: chollet\n", "test.yaml",
+                           {"data.sampling=balanced", "loss.class_weights=balanced"})),
+      ElementsAre(testing::HasSubstr(
+          "data.sampling=balanced and loss.class_weights=balanced both even out the classes")));
 }
 
 TEST(UnusedSettings, SettingsInUseAreNot) {
