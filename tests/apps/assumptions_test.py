@@ -41,7 +41,7 @@ class Assumptions(ProgramTest):
                 self.refused(2, f"{key}: expected a path, got '{path}'. No shell has expanded {path.split('/')[0]}: write "
                                 f"{meant}, or ./{path} for a folder", "train", "c.yaml", *self.data, f"{key}={path}")
         (self.folder / "home.yaml").write_text(CONFIG + "runs: ~/runs\n")
-        self.refused(2, "home.yaml:11:7: runs: expected a path, got '~/runs'", "train", "home.yaml", *self.data)
+        self.refused(2, "home.yaml:12:7: runs: expected a path, got '~/runs'", "train", "home.yaml", *self.data)
         for output in (["classify", self.weights, "val", "--cam=~/x"], ["export", self.weights, "--output=~/x.onnx"],
                        ["evaluate", self.weights, "val", "--worst=1", "--out=~/x.html"],
                        ["import", self.weights, "--output=$HOME/x"]):
