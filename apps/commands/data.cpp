@@ -2,6 +2,7 @@
 // as JSON with --json.
 #include "apps/commands/acting_options.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/sequence_report.h"
 #include "apps/terminal/terminal.h"
@@ -340,7 +341,9 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   CLI::App* generate =
       data.add_subcommand("generate", "Draw cat and dog faces, or waves, to train on");
   auto options = std::make_shared<GenerateOptions>();
-  generate->add_option("FOLDER", options->folder, "New folder for train/ and val/")->required();
+  generate->add_option("FOLDER", options->folder, "New folder for train/ and val/")
+      ->required()
+      ->check(check_output_name);
   generate->add_option("--per-class", options->train_per_class, "Training examples per class")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));

@@ -44,7 +44,7 @@ class Assumptions(ProgramTest):
         self.refused(2, "home.yaml:12:7: runs: expected a path, got '~/runs'", "train", "home.yaml", *self.data)
         for output in (["classify", self.weights, "val", "--cam=~/x"], ["export", self.weights, "--output=~/x.onnx"],
                        ["evaluate", self.weights, "val", "--worst=1", "--out=~/x.html"],
-                       ["import", self.weights, "--output=$HOME/x"]):
+                       ["import", self.weights, "--output=$HOME/x"], ["data", "generate", "~/x"]):
             self.refused(2, f"write {home}/x", *output)
         self.assertEqual([p for p in os.listdir(self.folder) if p[0] in "~$"], [])
 
