@@ -3,6 +3,7 @@
 
 #include "core/ops/ops.h"
 #include "layers/memory_plan.h"
+#include "layers/pool.h"
 
 #include <algorithm>
 
@@ -90,6 +91,14 @@ Multiply::Multiply(std::vector<Branch> branches) : Branches(std::move(branches))
          "multiply: expected at least two branches, got {}. A branch `[]` is the input itself.",
          this->branches().size());
   }
+}
+
+Sequential* Multiply::factors() const {
+  if (branches().size() != 2 || branches()[0].layers->size() != 0) return nullptr;
+  Sequential& second = *branches()[1].layers;
+  const auto* const average =
+      second.size() == 0 ? nullptr : dynamic_cast<AdaptiveAvgPool2D*>(second.layer(0).get());
+  return average && average->output() == Pair(1) ? &second : nullptr;
 }
 
 Tensor Multiply::forward(const Tensor& x, const Pass& pass) {

@@ -48,6 +48,9 @@ class Multiply final : public Branches {
   /// Throws usage for fewer than two branches.
   explicit Multiply(std::vector<Branch> branches);
 
+  /// The layers behind the average, where this is a squeeze-and-excitation of images: the input
+  /// times what layers make of its average over each image. Else null.
+  Sequential* factors() const;
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
   std::string type() const override { return "multiply"; }
   /// Throws usage, naming the shapes, when branches do not broadcast.

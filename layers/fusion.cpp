@@ -3,6 +3,7 @@
 
 #include "core/backend/fused_ops.h"
 #include "core/backend/normalization.h"
+#include "layers/branches.h"
 #include "layers/conv2d.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
@@ -242,6 +243,32 @@ std::optional<LayerValue> run_conv_sums(Layers layers, const FusedLayers& match,
   return LayerValue{.y = std::move(y.y), .sums = std::move(y.sums)};
 }
 
+// --- batch_norm, then squeeze-and-excitation -----------------------------------------------------
+
+Sequential* excite_at(Layers layers, size_t at) {
+  const auto* const product = layer_at<Multiply>(layers, at);
+  return product ? product->factors() : nullptr;
+}
+
+std::optional<FusedLayers> match_norm_excite(Layers layers, size_t at, const FusionTarget&) {
+  auto match = norm_in_training(layers, at);
+  if (!match || !excite_at(layers, at + match->count)) return {};
+  ++match->count;
+  return match;
+}
+
+std::optional<LayerValue> run_norm_excite(Layers layers, const FusedLayers& match,
+                                          const LayerValue& x, const Pass& pass) {
+  const BatchNormOperands norm = norm_of(match).operands(x.sums, pass);
+  if (!batch_norm_excite_is_fused(x.y, norm)) return {};
+  Sequential& factors = *excite_at(layers, match.first + match.count - 1);
+  const auto behind_average = [&](const Tensor& average) {
+    return factors.forward_range(1, factors.size(), {.y = average}, pass).y;
+  };
+  const TapeScope scope(path_at(layers, match.first + match.count - 1));
+  return LayerValue{.y = batch_norm_excite(x.y, norm, behind_average)};
+}
+
 // --- the end of a residual: batch_norm, add, activation ------------------------------------------
 
 /// The last of these layers when that is a batch_norm without an activation, else null.
@@ -426,6 +453,7 @@ constexpr FusionPattern table[] = {
     {"conv_add", match_conv_add, run_conv_add, nullptr},
     {"norm_conv", match_norm_conv, run_norm_conv, plan_norm_conv},
     {"norm_pool", match_norm_pool, run_norm_pool, plan_norm_pool},
+    {"norm_excite", match_norm_excite, run_norm_excite, nullptr},
     {"conv_sums", match_conv_sums, run_conv_sums, nullptr},
     {"conv_epilogue", match_epilogue<Conv2D>, run_epilogue, plan_epilogue},
     {"dense_epilogue", match_epilogue<Dense>, run_epilogue, plan_epilogue},

@@ -48,6 +48,7 @@ class AdaptiveAvgPool2D final : public Module {
  public:
   explicit AdaptiveAvgPool2D(Pair output) : output_(output) {}
   Tensor forward(const Tensor& x, const Pass& pass = {}) override;
+  Pair output() const { return output_; }
   std::string type() const override { return "adaptive_avg_pool2d"; }
   std::string describe() const override;
   Shape output_shape(const Shape& x) const override;

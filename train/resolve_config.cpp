@@ -430,7 +430,7 @@ Config resolve_config(Config config, std::vector<std::string>* notes) {
   Notes& told = notes ? *notes : unread;
   follow_weights(config, told);
   choose_f1(config.train, told);
-  find_parts(config.data, told);
+  if (config.init.run.empty()) find_parts(config.data, told);  // a repeated run has found them
   split_off_validation(config.data, told);
   if (config.schedule.restart == 0 && config.unfreeze_at < config.train.epochs) {
     config.schedule.restart = config.unfreeze_at;

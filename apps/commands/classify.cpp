@@ -15,9 +15,10 @@
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/start_report.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
+#include "data/codec/sample_bits.h"
 #include "data/codec/unsupported_formats.h"
-#include "data/images/png_bits.h"
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/device/device_choice.h"
@@ -27,6 +28,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 namespace whisker {
@@ -59,7 +61,9 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
                          const ClassifyArguments& arguments, RankGroup& ranks, int verbosity) {
   PredictionPrinter printer(arguments, network, "path", ranks.leads());
   bool any = false;
-  int64_t dark = 0;
+  PngBits deep;
+  int64_t alpha = 0;
+  const bool chosen_bits = arguments.facts.gives("png_bits");
   const ImageClassifierOptions options{
       .batch_size = arguments.batch_size,
       .flip = arguments.flip,
@@ -67,7 +71,9 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
       .heat_map = !arguments.cam.empty(),
       // Whole images wait with their heat maps: one batch.
       .read_ahead = arguments.cam.empty() && reads_ahead(network, names, ranks),
-      .dark_pngs = &dark};
+      .clips = chosen_bits,
+      .deep_files = &deep,
+      .alpha_files = &alpha};
   const auto take = [&](const Prediction& found, const std::string& heat_map) {
     any = true;
     Prediction result = found;
@@ -99,13 +105,23 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
     classify_images(network, next_names, options,
                     [&](const Prediction& result) { take(result, files.heat_map(result)); });
   }
-  int64_t all_dark = 0;
-  for (const auto count : ranks.gather(static_cast<uint64_t>(dark))) {
-    all_dark += static_cast<int64_t>(count);
-  }
+  const int bits = network.preprocess().rules.png_bits;
+  const auto of_ranks = [&](auto own) { return ranks.gather(static_cast<uint64_t>(own)); };
+  const auto total = [&](int64_t own) {
+    const auto all = of_ranks(own);
+    return static_cast<int64_t>(std::accumulate(all.begin(), all.end(), uint64_t{0}));
+  };
+  const int64_t dark = total(deep.dark);
+  for (const auto largest : of_ranks(deep.largest)) deep.add(static_cast<uint32_t>(largest), bits);
+  deep.read = total(deep.read);
+  deep.dark = dark;
+  alpha = total(alpha);
   check_found(arguments, names, any);
   if (ranks.leads() && verbosity >= 0) {
-    for (const std::string& note : {dark_pngs_note(all_dark), names.note(), names.use()}) {
+    const std::string transparent =
+        alpha == 0 ? "" : counted(alpha, "image has", "images have") + alpha_note;
+    for (const std::string& note :
+         {chosen_bits ? "" : deep.dark_note(bits), transparent, names.note(), names.use()}) {
       if (!note.empty()) tell(note + "\n");
     }
   }

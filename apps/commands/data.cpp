@@ -147,8 +147,8 @@ std::string said_lines(const ImageFolder& train, const ImageFolder* val) {
     if (use.empty()) continue;
     text += fmt::format("files      {}: {}\n", printable(folder->root.string()), use);
   }
-  if (const PngBits depth = find_png_bits(train, -1); depth.bits < 16) {
-    text += "depth      " + depth.note() + "\n";
+  if (const std::string depth = find_png_bits(train, -1).note(); !depth.empty()) {
+    text += "depth      " + depth + "\n";
   }
   return text + crop_line(train);
 }
@@ -323,7 +323,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
       text += fmt::format("note       {}\n", printable(note));
     }
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
-    if (depth.bits < 16) text += "depth      " + depth.note() + "\n";
+    if (const std::string note = depth.note(); !note.empty()) text += "depth      " + note + "\n";
     text += crop_line(folder);
     JsonWriter json;
     if (arguments->json) write_stats(json, result, text);

@@ -6,12 +6,14 @@
 #include "apps/ranks/same_inputs.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "data/images/image_dataset.h"
 #include "data/images/labelled_files.h"
 #include "data/images/png_bits.h"
 #include "data/images/split_list.h"
 #include "data/loader/device_loader.h"
+#include "train/data/copies.h"
 #include "train/data/run_data.h"
 #include "train/experiment.h"
 #include "train/loop/rank_sums.h"
@@ -40,12 +42,8 @@ std::optional<int64_t> warn_of_trained(const ImageFolder& images, const std::opt
     return std::nullopt;
   }
   if (trained > 0 && verbosity >= 0) {
-    tell(fmt::format(
-        "whisker: warning: {} trained the weights ({}): the metrics do not "
-        "apply to other images. Use --split val for the run's validation split.\n",
-        images.size() == 1 ? std::string("this image")
-                           : fmt::format("{} of these {} images", trained, images.size()),
-        printable(run->split().string())));
+    tell(
+        fmt::format("whisker: {}\n", trained_note(trained, images.size(), "images", run->split())));
   }
   return trained;
 }
@@ -63,6 +61,22 @@ std::map<int64_t, std::string> bad_files(const BatchSource& source, RankGroup& r
       all.emplace(std::stoll(texts[i]), texts[i + 1]);
   }
   return all;
+}
+
+// Files of 16 bits with more bits than the weights read are refused, unless the weights were
+// validated on them; those with fewer are said.
+void say_depth(const Network& network, const ImageFolder& files, const EvaluateArguments& arguments,
+               int verbosity) {
+  constexpr int64_t most = 32;
+  const int bits = network.preprocess().rules.png_bits;
+  const PngBits depth = find_png_bits(files, arguments.workers, most, bits);
+  const std::string clipped = clipped_note(depth.largest, bits);
+  if (!clipped.empty() && arguments.split.empty()) {
+    fail(ErrorKind::data, "evaluate: the largest sample in {} of {} of 16 bits {}.", depth.read,
+         counted(depth.files, "file"), clipped);
+  }
+  const std::string dark = depth.dark_note(bits);
+  if (!dark.empty() && verbosity >= 0) tell(dark + "\n");
 }
 
 // Rank 0 reads standard input for all.
@@ -101,10 +115,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   if (const std::string use = files.use(); !use.empty() && verbosity >= 0 && ranks.leads()) {
     tell(use + "\n");
   }
-  if (network.preprocess().rules.png_bits == 16 && verbosity >= 0) {
-    const PngBits depth = find_png_bits(files, arguments.workers);
-    if (depth.bits <= 12) tell(dark_pngs_note(depth.read) + "\n");
-  }
+  if (!arguments.facts.gives("png_bits")) say_depth(network, files, arguments, verbosity);
   if (files.size() == 0) {
     fail(ErrorKind::data, "evaluate: no images found in the given files and folders");
   }

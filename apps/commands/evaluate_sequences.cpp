@@ -10,6 +10,7 @@
 #include "data/class_names.h"
 #include "data/files/file_walk.h"
 #include "data/sequences/listed_examples.h"
+#include "train/data/copies.h"
 #include "train/data/labelled_sequences.h"
 #include "train/experiment.h"
 #include "train/loop/rank_sums.h"
@@ -79,6 +80,22 @@ std::optional<Header> header_of(const EvaluateArguments& arguments) {
                                       : Header::absent;
 }
 
+// Counts the examples that trained the weights, if the run's data are still there, and warns.
+std::optional<int64_t> warn_of_trained(const LabelledSequences& data, const Network& network,
+                                       const std::optional<PastRun>& run, const fs::path& path,
+                                       int verbosity) {
+  if (!run) return std::nullopt;
+  const auto [trained, changed] = trained_contents(*run, path);
+  const int64_t count = find_shared(data.contents, trained).count;
+  const std::string note =
+      trained.empty() ? changed
+                      : trained_note(count, std::ssize(data.contents),
+                                     content_name(network.signature()), run->config.data.train);
+  if (!note.empty() && verbosity >= 0) tell(fmt::format("whisker: {}\n", note));
+  if (trained.empty()) return std::nullopt;
+  return count;
+}
+
 }  // namespace
 
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
@@ -143,7 +160,12 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
     one.path = example.place;
     if (!arguments.out.empty()) one.shown = shown_text(example, network);
   }
-  const auto print = [&] { return print_metrics(network, *metrics, unreadable, arguments.json); };
+  std::optional<int64_t> trained;
+  if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
+  if (rows) trained.reset();  // it is of lines, and metrics of tokens
+  const auto print = [&] {
+    return print_metrics(network, *metrics, unreadable, arguments.json, trained);
+  };
   return reports.write(print, network, std::move(all), arguments.worst, arguments.weights);
 }
 

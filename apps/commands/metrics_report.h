@@ -26,8 +26,8 @@ class Unreadable {
   std::vector<SkippedFile> files_;
 };
 
-/// Writes the metrics to stdout; returns the exit code. `trained`: number of images that trained
-/// the network, if known.
+/// Writes the metrics to stdout; returns the exit code. `trained`: number of examples that
+/// trained the network, if known.
 int print_metrics(const Network& network, const Metrics& metrics, const Unreadable& unreadable,
                   bool as_json, std::optional<int64_t> trained = std::nullopt);
 

@@ -3,6 +3,7 @@
 #include "apps/commands/study_target.h"
 #include "apps/study/builtin_networks.h"
 #include "apps/study/gradcheck_report.h"
+#include "apps/study/graph_page.h"
 #include "apps/study/step_session.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/terminal.h"
@@ -16,8 +17,10 @@
 #include "train/experiment.h"
 #include "train/resolve_config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -45,8 +48,30 @@ const CLI::Validator above_zero(
     },
     "POSITIVE");
 
-constexpr OutputFormat svg_format{.name = "an SVG of study graph", .is_own = is_tape_svg};
-constexpr OutputFormat dot_format{.name = "a DOT file of study graph", .is_own = is_tape_dot};
+struct GraphFormat {
+  std::string_view ending;
+  OutputFormat format;
+  std::string (*text)(const Recording&, bool say);
+};
+std::string said_page(const Recording& recording, bool say) {
+  GraphPage page = graph_page(recording);
+  if (say && !page.left_out.empty()) tell(fmt::format("study graph: {}\n", page.left_out));
+  return std::move(page.text);
+}
+
+template <auto draw>
+std::string drawn(const Recording& recording, bool) {
+  return draw(recording);
+}
+
+// The first goes to stdout.
+constexpr GraphFormat graph_formats[] = {
+    {".dot", {.name = "a DOT file of study graph", .is_own = is_tape_dot}, drawn<tape_dot>},
+    {".svg", {.name = "an SVG of study graph", .is_own = is_tape_svg}, drawn<tape_svg>},
+    {".html", {.name = "a page of study graph", .is_own = is_graph_page}, said_page},
+    {".mmd",
+     {.name = "a Mermaid file of study graph", .is_own = is_tape_mermaid},
+     drawn<tape_mermaid>}};
 
 // What no table of outputs recognises: an older recording is replaced by --force alone.
 constexpr OutputFormat recording_format{.name = "a recording of study record"};
@@ -62,22 +87,23 @@ int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
 int run_graph(StudyArguments arguments, const Invocation& invocation) {
   const std::filesystem::path path = arguments.output;
   const std::string ending = file_ending(path);
-  const bool svg = ending == ".svg";
-  if (!path.empty() && !svg && ending != ".dot") {
-    fail(ErrorKind::usage, "study graph: -o: expected a name ending in .svg or .dot, got '{}'",
+  const GraphFormat* const chosen =
+      path.empty() ? graph_formats : std::ranges::find(graph_formats, ending, &GraphFormat::ending);
+  if (chosen == std::end(graph_formats)) {
+    fail(ErrorKind::usage,
+         "study graph: -o: expected a name ending in .html, .svg, .dot or .mmd, got '{}'",
          arguments.output);
   }
-  const OutputFormat format = svg ? svg_format : dot_format;
   Outputs outputs = make_outputs("study graph", arguments.force, invocation);
   std::unique_ptr<OutputFile> file;
-  if (!path.empty()) file = outputs.open("-o", path, format);
+  if (!path.empty()) file = outputs.open("-o", path, chosen->format);
   arguments.target.usual_batch = 2;
   const Recording recording =
       record_target(arguments.target, true, invocation, path.empty() ? nullptr : &outputs);
-  const std::string text = svg ? tape_svg(recording) : tape_dot(recording);
+  const std::string text = chosen->text(recording, invocation.verbosity >= 0);
   if (file) {
     file->write(text);
-    outputs.commit(*file, "-o", format);
+    outputs.commit(*file, "-o", chosen->format);
   } else {
     print_result(text);
   }
@@ -210,7 +236,9 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
   add_target(graph, *arguments);
   add_network_options(graph, *arguments, "Examples in the batch (2)");
-  graph->add_option("-o,--output", arguments->output, "FILE.svg or FILE.dot (DOT on stdout)")
+  graph
+      ->add_option("-o,--output", arguments->output,
+                   "FILE.html, FILE.svg, FILE.dot or FILE.mmd (DOT on stdout)")
       ->check(check_output_name);
   add_force(graph, arguments->force);
   set_action(graph, invocation,

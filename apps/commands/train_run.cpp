@@ -9,6 +9,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/images/split_list.h"
+#include "train/data/copies.h"
 #include "train/data/validation_overlap.h"
 #include "train/device/autotune_cache.h"
 #include "train/inference/test_set.h"
@@ -107,9 +108,19 @@ void measure_test(const Experiment& experiment, RunFolder& folder, int64_t best_
                   Progress& progress) {
   Config own = experiment.config;  // rank 0 measures alone
   own.train.batch_size = std::max<int64_t>(1, own.train.batch_size / experiment.ranks->world());
-  const auto [test, bad] =
+  const TestResult result =
       measure_test_set(own, folder.best(), experiment.device, experiment.arena->compute_dtype());
-  for (const std::string& line : bad) progress.on_message("data.test: " + line);
+  const std::unique_ptr<Metrics>& test = result.metrics;
+  for (const std::string& line : result.bad) progress.on_message("data.test: " + line);
+  const MeasuredPart part = test_part(content_name(experiment.network->signature()));
+  for (const auto& [kind, contents] : {std::pair{"training", &experiment.data.train_contents},
+                                       {"validation", &experiment.data.val_contents}}) {
+    const SharedImages shared = find_shared(result.contents, *contents, [&](int64_t i) {
+      return result.examples.empty() ? "" : result.examples[static_cast<size_t>(i)].place;
+    });
+    const std::string note = shared_note(shared, std::ssize(result.contents), part, kind);
+    if (!note.empty()) progress.on_message(note);
+  }
   progress.on_message(fmt::format("test: {} {}  {}",
                                   own.data.kind == DataKind::images ? "images" : "examples",
                                   test->count(), test->line()));

@@ -139,6 +139,12 @@ GivenFacts FactOptions::read() const {
   return facts;
 }
 
+bool FactOptions::gives(std::string_view key) const {
+  return std::ranges::any_of(preprocess, [&](const std::string& one) {
+    return std::string_view(one).substr(0, one.find('=')) == key;
+  });
+}
+
 void add_force(CLI::App* command, bool& force) {
   command->add_flag("--force", force,
                     "Replace files that are not this command's own, and weights; never inputs or a "

@@ -34,6 +34,8 @@ struct FactOptions {
   void add_to(CLI::App* command);
   /// Throws usage or data for a file of names that is none.
   GivenFacts read() const;
+  /// Whether `--input` gives `key`.
+  bool gives(std::string_view key) const;
 };
 
 /// `--force` of a command with outputs.

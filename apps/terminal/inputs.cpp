@@ -8,6 +8,7 @@
 #include "data/codec/decode.h"
 #include "data/codec/image_end.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/files/text_file.h"
 
 #include <algorithm>
 #include <array>
@@ -42,6 +43,9 @@ std::optional<std::string> LineReader::next() {
   const bool first = std::exchange(first_, false);
   if (first && line.starts_with(utf8_mark)) line.erase(0, utf8_mark.size());
   if (end_ == '\n' && line.ends_with('\r')) line.pop_back();
+  if (const std::string_view format = first ? packed_format(line) : ""; !format.empty()) {
+    fail(ErrorKind::data, "{}: expected a name or a text per line, got {}.", name_, format);
+  }
   const bool utf16 = first && (line.starts_with("\xff\xfe") || line.starts_with("\xfe\xff"));
   if (utf16 || line.find('\0') != std::string::npos) refuse_bytes(line, utf16);
   return line;

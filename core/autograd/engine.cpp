@@ -110,7 +110,6 @@ void Engine::contribute(const Edge& edge, Tensor gradient) {
   } else if (!output.unsummed.defined() && !node.is_leaf() && !recording_) {
     output.unsummed = std::move(gradient);
   } else {
-    if (output.factor.defined()) complete(node, output);
     accumulate(node, output.gradient, gradient);
   }
 }
@@ -122,32 +121,10 @@ void Engine::contribute_broadcast(const Edge& edge, const Tensor& gradient) {
       !output.gradient.defined()) {
     return contribute(edge, broadcast_to(gradient, output.shape));
   }
-  if (output.factor.defined()) {
-    if (!output.unsummed.defined() && gradient.shape() == output.factor.shape()) {
-      output.unsummed = gradient;
-      return;
-    }
-    complete(node, output);
-  }
   accumulate(node, output.gradient, gradient);
 }
 
-void Engine::contribute_product(const Edge& edge, const Tensor& gradient, const Tensor& factor) {
-  const Node& node = *edge.node;
-  const Shape& shape = node.outputs_[edge.output].shape;
-  if (shape.rank() != 4 || node.is_leaf() || recording_ || !(gradient.shape() == shape) ||
-      !(factor.shape() == shape.with(1, 1).with(2, 1)) || claim(edge).gradient.defined()) {
-    return contribute(edge, sum_products_to(gradient, factor, shape));
-  }
-  contribute(edge, gradient);
-  claim(edge).factor = factor;
-}
-
 void Engine::complete(const Node& node, Node::Output& output) const {
-  if (output.factor.defined()) {
-    output.gradient = mul(output.gradient, output.factor);
-    output.factor = {};
-  }
   if (!output.unsummed.defined()) return;
   accumulate(node, output.gradient, output.unsummed);
   output.unsummed = {};
@@ -172,7 +149,7 @@ void Engine::reset(Node& node) {
     return;
   }
   for (Node::Output& output : node.outputs_.span()) {
-    output.gradient = output.unsummed = output.factor = {};
+    output.gradient = output.unsummed = {};
   }
   node.engine_.store(nullptr, std::memory_order_release);
 }
@@ -243,7 +220,7 @@ void Engine::queue(Node& node) {
           nested ? "A hook or closure" : "A thread");
     }
     const Node::Output& leaf = node.outputs_[0];
-    apart_.emplace(&node, Node::Output{leaf.shape, leaf.dtype, leaf.device, {}, {}, {}});
+    apart_.emplace(&node, Node::Output{leaf.shape, leaf.dtype, leaf.device, {}, {}});
   }
   std::push_heap(heap_.begin(), heap_.end(), younger_last);
 }

@@ -38,9 +38,6 @@ class Engine {
   void contribute(const Edge& edge, Tensor gradient);
   /// contribute(edge, gradient broadcast to its shape); written out where it is the first alone.
   void contribute_broadcast(const Edge& edge, const Tensor& gradient);
-  /// contribute(edge, gradient * factor summed to its shape); multiplied later where
-  /// Gradients::scaled_grads() may return the factor.
-  void contribute_product(const Edge& edge, const Tensor& gradient, const Tensor& factor);
   /// Sums all contributions into output.gradient.
   void complete(const Node& node, Node::Output& output) const;
   /// Memory that becomes the gradient of `edge`; undefined when `edge` already has a gradient.

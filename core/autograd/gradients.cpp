@@ -15,17 +15,8 @@ const Tensor& Gradients::dy(size_t output) {
 
 UnsummedGrads Gradients::unsummed_grads(size_t output) {
   const Node::Output& slot = outputs_[output];
-  if (slot.unsummed.defined() && !slot.factor.defined()) return {slot.gradient, slot.unsummed};
+  if (slot.unsummed.defined()) return {slot.gradient, slot.unsummed};
   return {dy(output), {}};
-}
-
-UnsummedGrads Gradients::scaled_grads(size_t output) {
-  const Node::Output& slot = outputs_[output];
-  if (slot.factor.defined() && slot.unsummed.defined() &&
-      slot.unsummed.shape() == slot.factor.shape()) {
-    return {slot.gradient, slot.unsummed, slot.factor};
-  }
-  return unsummed_grads(output);
 }
 
 bool Gradients::has_dy(size_t output) const {
@@ -54,11 +45,6 @@ void Gradients::accumulate_grad(size_t input, Tensor gradient) {
 
 void Gradients::accumulate_broadcast_grad(size_t input, const Tensor& gradient) {
   if (needs(input)) engine_->contribute_broadcast(node_->inputs_[input], gradient);
-}
-
-void Gradients::accumulate_product_grad(size_t input, const Tensor& gradient,
-                                        const Tensor& factor) {
-  if (needs(input)) engine_->contribute_product(node_->inputs_[input], gradient, factor);
 }
 
 void Gradients::no_double_backward(const char* remedy) const {

@@ -4,10 +4,6 @@
 // them when a closure asks for dy(). A fused kernel that reads both asks for unsummed_grads()
 // instead, which saves a pass over memory. The engine always adds more than two gradients, those of
 // a leaf, those under create_graph, and those that a hook, an observer or grad() reads.
-// Where images x were scaled by channel, y = x * s, the gradient of x is dy * s. In
-// squeeze-and-excitation that of x's mean, the same at every position, comes second. Neither is
-// written before a closure reads them: dy() rounds the product and then the sum, scaled_grads()
-// returns dy, s and the mean's gradient.
 #pragma once
 
 #include "core/autograd/node.h"
@@ -28,8 +24,6 @@ class Gradients {
   const Tensor& dy(size_t output = 0);
   /// Like dy(), but two contributions may be unsummed: see Note [Unsummed gradients].
   UnsummedGrads unsummed_grads(size_t output = 0);
-  /// Like unsummed_grads(), but may have a factor: see Note [Unsummed gradients].
-  UnsummedGrads scaled_grads(size_t output = 0);
   bool has_dy(size_t output) const;
   bool needs(size_t input) const;
   /// Memory for the gradient of `input`, to be overwritten before the next accumulate_grad(); a
@@ -45,9 +39,6 @@ class Gradients {
   /// accumulate_grad() of `gradient` broadcast to the shape of `input`, which is not written out
   /// where there is a gradient to add it to.
   void accumulate_broadcast_grad(size_t input, const Tensor& gradient);
-  /// accumulate_grad() of gradient * factor, summed to the shape of `input`; the first gradient of
-  /// images (N,H,W,C) is multiplied by a factor (N,1,1,C) when it is read.
-  void accumulate_product_grad(size_t input, const Tensor& gradient, const Tensor& factor);
   /// True under create_graph: the closure must accumulate_grad() results of recorded ops.
   bool recording() const;
   /// Throws usage under create_graph: this op cannot be differentiated twice; `remedy` says what

@@ -46,7 +46,6 @@ class Node : public RefCounted {
     Device device;
     Tensor gradient;
     Tensor unsummed;  ///< a second contribution that is not added yet: Gradients::unsummed_grads
-    Tensor factor;    ///< what `gradient` is not multiplied by yet: Gradients::scaled_grads
   };
 
   explicit Node(const char* name);

@@ -67,9 +67,10 @@ Tensor sub(const Tensor& a, const Tensor& b) {
 Tensor mul(const Tensor& a, const Tensor& b) {
   const Tensor y = binary("mul", BinaryOp::mul, a, b);
   record("mul", {&a, &b}, y,
-         [a = save_if(needs_grad(b), a), b = save_if(needs_grad(a), b)](Gradients& g) {
-           if (g.needs(0)) g.accumulate_product_grad(0, g.dy(), b(g));
-           if (g.needs(1)) g.accumulate_product_grad(1, g.dy(), a(g));
+         [a = save_if(needs_grad(b), a), b = save_if(needs_grad(a), b), a_shape = a.shape(),
+          b_shape = b.shape()](Gradients& g) {
+           if (g.needs(0)) g.accumulate_grad(0, sum_products_to(g.dy(), b(g), a_shape));
+           if (g.needs(1)) g.accumulate_grad(1, sum_products_to(g.dy(), a(g), b_shape));
          });
   return y;
 }

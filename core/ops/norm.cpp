@@ -171,11 +171,6 @@ UnsummedGrads grads_for(Device device, Gradients& g) {
                                                                   : UnsummedGrads{g.dy(), {}};
 }
 
-UnsummedGrads batch_norm_grads(const BatchNormGeometry& geometry, Device device, Gradients& g) {
-  return backend_of(device).normalization().scales_grads(geometry) ? g.scaled_grads()
-                                                                   : grads_for(device, g);
-}
-
 Tensor normalise_batch(const TrainingNorm& norm) {
   const Tensor y = empty_like(norm.x);
   Backend& backend = backend_of(norm.x.device());
@@ -240,8 +235,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
        y = f.kind == Activation::none || of_x ? Saved() : save_output(y)](Gradients& g) {
         g.no_double_backward();
         const Device device = mean(g).device();
-        // Before dx takes memory: where this multiplies, it frees some.
-        const UnsummedGrads dy = batch_norm_grads(geometry, device, g);
+        // Before dx takes memory: where this adds, it frees some.
+        const UnsummedGrads dy = grads_for(device, g);
         NormGrads wanted = wanted_gradients(g, 0);
         wanted.dresidual = g.grad_buffer_if_needed(3);
         backend_of(device).normalization().batch_norm_backward(geometry,

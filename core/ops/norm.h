@@ -38,7 +38,5 @@ class SavedNorm {
 NormGrads wanted_gradients(Gradients& g, size_t first);
 /// The gradient of the result, in parts where the device adds them.
 UnsummedGrads grads_for(Device device, Gradients& g);
-/// Likewise for batch_norm_backward, which may multiply by a factor, too.
-UnsummedGrads batch_norm_grads(const BatchNormGeometry& geometry, Device device, Gradients& g);
 
 }  // namespace whisker

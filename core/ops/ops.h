@@ -255,6 +255,13 @@ Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
 /// strides of 2, where the device has passes over both.
 bool batch_norm_max_pool2d_is_fused(const Tensor& x, const BatchNormOperands& norm,
                                     const Pool2dOptions& pool);
+/// z factors(mean of z over H and W) with z = batch_norm(x), for images (N,H,W,C) and factors
+/// (N,1,1,C): squeeze-and-excitation (Hu et al. 2018). In training without a residual, where the
+/// device's batch norm multiplies by factors itself, the gradient of z is never stored; elsewhere
+/// the plain operators run.
+Tensor batch_norm_excite(const Tensor& x, const BatchNormOperands& norm,
+                         const std::function<Tensor(const Tensor&)>& factors);
+bool batch_norm_excite_is_fused(const Tensor& x, const BatchNormOperands& norm);
 /// conv2d_with_sums(batch_norm(x), w). In training one operator where batch_norm_conv2d_is_fused():
 /// what lies between is never stored, and backward computes it again.
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,

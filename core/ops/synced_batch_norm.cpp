@@ -95,7 +95,7 @@ Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands) {
            TrainingNorm known = saved(g);
            known.variance = variance(g);
            const Device device = known.x.device();
-           const UnsummedGrads dy = batch_norm_grads(known.geometry, device, g);
+           const UnsummedGrads dy = grads_for(device, g);
            const Tensor dx = g.grad_buffer_if_needed(0);
            NormGrads out{.dx = dx.defined() ? empty_like(dx) : dx,
                          .dgamma = g.grad_buffer_if_needed(1),

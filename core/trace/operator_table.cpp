@@ -414,6 +414,12 @@ constexpr OperatorRow rows[] = {
            in.x, in.norm,
            {.kernel = pair(a, 3, 2, 3), .stride = pair(a, 2, 1, 2), .padding = pair(a, 1, 0, 1)});
      }},
+    {"batch_norm_excite",
+     [](Arguments& a) {
+       const NormInput in = norm_input(a, a.shape({2, 3, 3, 4}), Activation::silu);
+       return batch_norm_excite(in.x, in.norm,
+                                [](const Tensor& average) { return sigmoid(average); });
+     }},
     {"batch_norm_conv2d",
      [](Arguments& a) {
        const NormInput in = norm_input(a, a.shape({2, 3, 3, 8}), Activation::relu);

@@ -27,22 +27,13 @@ double rounded(DType dtype, double value) {
   return single;
 }
 
-// What has arrived at an output so far, which the engine may not have multiplied and added yet: see
-// Note [Unsummed gradients].
+// What has arrived at an output so far, which the engine may not have added yet: see Note [Unsummed
+// gradients].
 std::vector<double> arrived_at(const Node::Output& output) {
   std::vector<double> sum = output.gradient.to_vector();
-  const std::vector<double> factor =
-      output.factor.defined() ? output.factor.to_vector() : std::vector<double>();
-  const std::vector<double> second =
-      output.unsummed.defined() ? output.unsummed.to_vector() : std::vector<double>();
-  const size_t channels = factor.empty() ? 1 : static_cast<size_t>(output.shape[-1]);
-  const size_t image = factor.empty() ? 1 : sum.size() / static_cast<size_t>(output.shape[0]);
-  for (size_t i = 0; i < sum.size(); ++i) {
-    const size_t channel = i / image * channels + i % channels;  // in (N,1,1,C)
-    if (!factor.empty()) sum[i] = rounded(output.dtype, sum[i] * factor[channel]);
-    if (second.empty()) continue;
-    sum[i] = rounded(output.dtype, sum[i] + second[second.size() == sum.size() ? i : channel]);
-  }
+  if (!output.unsummed.defined()) return sum;
+  const std::vector<double> second = output.unsummed.to_vector();
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] = rounded(output.dtype, sum[i] + second[i]);
   return sum;
 }
 

@@ -124,13 +124,13 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
   out.full_height = header.height;
   out.full_width = header.width;
   out.scale = 1;
-  out.largest_sample = 0;
   out.origin_x = 0;
   out.origin_y = 0;
   if (options.fast) check_crop(options.fast->crop, header);
   const Rect part = options.part.value_or(Rect{0, 0, header.width, header.height});
   check_crop(part, header);
 
+  formats::Samples samples;
   if (kind == ImageKind::jpeg && options.fast) {
     const int scale = scale_for(*options.fast);
     const Rect crop =
@@ -149,14 +149,16 @@ void decode(std::span<const uint8_t> bytes, const DecodeOptions& options, Decode
     formats::decode_jpeg(bytes, stored_rect(part, stored.orientation, stored.width, stored.height),
                          out.image);
   } else if (kind == ImageKind::png) {
-    out.largest_sample = formats::decode_png(bytes, options.rules.png_bits, out.image);
+    samples = formats::decode_png(bytes, options.rules.png_bits, out.image);
   } else if (kind == ImageKind::webp) {
-    formats::decode_webp(bytes, out.image);
+    samples = formats::decode_webp(bytes, out.image);
   } else if (kind == ImageKind::pnm) {
-    formats::decode_pnm(bytes, out.image);
+    samples = formats::decode_pnm(bytes, options.rules.png_bits, out.image);
   } else {
-    formats::decode_bmp(bytes, out.image);
+    samples = formats::decode_bmp(bytes, out.image);
   }
+  out.largest_sample = samples.largest;
+  out.has_alpha = samples.alpha;
   make_upright(out.image, stored.orientation, out.scratch);
   count_progress();
 }

@@ -17,8 +17,8 @@ namespace whisker {
 
 // Note [Image rules]
 // - Gray, palette and 1/2/4-bit images become RGB by replication and the palette; palette indices
-//   past its end are black; 16-bit samples keep their high byte, or that of their lowest
-//   DecodeRules::png_bits, of which larger ones are white.
+//   past its end are black; 16-bit samples (PNG; PGM and PPM of maximum 65535) keep their high
+//   byte, or that of their lowest DecodeRules::png_bits, of which larger ones are white.
 // - Alpha (also tRNS) is composited over white.
 // - CMYK and YCCK become RGB as R = (255 - C)(255 - K) / 255; with an Adobe marker the file holds
 //   the complements, as Photoshop writes them. Embedded colour profiles are ignored.
@@ -79,13 +79,9 @@ struct Decoded {
   int scale = 1;  ///< 1, 2, 4 or 8
   double origin_x = 0;
   double origin_y = 0;
-  uint32_t largest_sample = 0;  ///< of a PNG of 16 bits per sample; else 0
+  uint32_t largest_sample = 0;  ///< of a file of 16 bits per sample; else 0
+  bool has_alpha = false;       ///< a channel, or transparent colours
   Image scratch;                ///< for make_upright()
-
-  /// Whether samples of 12 bits or fewer were read as 16: nearly black.
-  bool is_dark(const DecodeRules& rules) const {
-    return rules.png_bits == 16 && largest_sample > 0 && largest_sample < 4096;
-  }
 };
 
 /// Kind and upright extents, or throws data as decode() would for the same header.

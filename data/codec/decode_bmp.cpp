@@ -157,7 +157,7 @@ StoredHeader bmp_header(Bytes bytes) {
   return {static_cast<int>(header.height), static_cast<int>(header.width), 1};
 }
 
-void decode_bmp(Bytes bytes, Image& out) {
+Samples decode_bmp(Bytes bytes, Image& out) {
   const BmpHeader header = read_bmp_header(bytes);
   const auto height = static_cast<size_t>(header.height);
   const size_t need = header.row_bytes() * height;
@@ -187,6 +187,7 @@ void decode_bmp(Bytes bytes, Image& out) {
       expand_fields(header, from, rgb);
     }
   }
+  return {.alpha = header.bits >= 16 && header.fields[3].mask != 0};
 }
 
 }  // namespace whisker::formats

@@ -31,15 +31,21 @@ StoredHeader png_header(Bytes bytes, int rules);
 StoredHeader webp_header(Bytes bytes, int rules);
 StoredHeader bmp_header(Bytes bytes);
 StoredHeader pnm_header(Bytes bytes);
+/// Whether the file begins with the header of a PGM or PPM whose maximum is 65535.
+bool is_deep_pnm(Bytes bytes);
 /// Where the first image of a P4, P5 or P6 file ends; nothing for samples in digits.
 std::optional<size_t> pnm_end(Bytes bytes);
 
 /// Pixels in stored orientation. The image must have passed check_extents().
-/// Returns the largest sample of 16 bits; 0 for other PNGs.
-uint32_t decode_png(Bytes bytes, int png_bits, Image& out);
-void decode_bmp(Bytes bytes, Image& out);
-void decode_pnm(Bytes bytes, Image& out);
-void decode_webp(Bytes bytes, Image& out);
+/// What a file's samples are, besides the pixels that they become.
+struct Samples {
+  uint32_t largest = 0;  ///< of a file of 16 bits per sample; else 0
+  bool alpha = false;    ///< of an alpha channel, or transparent colours
+};
+Samples decode_png(Bytes bytes, int png_bits, Image& out);
+Samples decode_bmp(Bytes bytes, Image& out);
+Samples decode_pnm(Bytes bytes, int png_bits, Image& out);
+Samples decode_webp(Bytes bytes, Image& out);
 /// Gives `out` the whole image's extents, and decodes at least the stored pixels of `part`; the
 /// others are unspecified. The file is read to its end.
 void decode_jpeg(Bytes bytes, const Rect& part, Image& out);

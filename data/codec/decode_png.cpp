@@ -262,14 +262,14 @@ Unpacked unpack(Bytes bytes, const PngChunks& png, bool deep) {
 
 }  // namespace
 
-uint32_t decode_png(Bytes bytes, int png_bits, Image& out) {
+Samples decode_png(Bytes bytes, int png_bits, Image& out) {
   const PngChunks png = read_png_chunks(bytes);
   const bool deep = png.bit_depth == 16;
   const Unpacked image = unpack(bytes, png, deep);
   out.reshape(image.height, image.width);
   if (!deep) {
     to_rgb(image.samples.get(), image.channels, out);
-    return 0;
+    return {.alpha = image.channels % 2 == 0};
   }
   const auto channels = static_cast<size_t>(image.channels);
   std::vector<uint8_t> narrow(out.rgb.size() / 3 * channels);
@@ -281,7 +281,7 @@ uint32_t decode_png(Bytes bytes, int png_bits, Image& out) {
     narrow[i] = static_cast<uint8_t>(std::min(sample >> (alpha ? 8 : png_bits - 8), uint32_t{255}));
   }
   to_rgb(narrow.data(), image.channels, out);
-  return largest;
+  return {.largest = largest, .alpha = channels % 2 == 0};
 }
 
 }  // namespace whisker::formats

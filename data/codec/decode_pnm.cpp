@@ -1,5 +1,6 @@
 // PBM, PGM and PPM (P1 to P6), read by hand: stb_image overflows on some. Samples of any maximum
-// become 8 bits as sample * 255 / maximum, rounded. Of several images in a file the first is read.
+// become 8 bits as sample * 255 / maximum, rounded; of the maximum 65535, which says 16 bits and no
+// more, the lowest DecodeRules::png_bits count. Of several images in a file the first is read.
 #include "core/error.h"
 #include "data/codec/decode_formats.h"
 
@@ -67,10 +68,12 @@ class PnmReader {
   size_t at_ = 2;  // behind "P6"
 };
 
+constexpr int64_t deep_most = 65535;
+
 struct PnmHeader {
   bool text, bits;  // samples in digits; a bit each, 1 being black
   int channels;
-  int64_t width, height, most;
+  int64_t width, height, most;  // `most`: the maximum
 
   size_t row_samples() const { return static_cast<size_t>(width * channels); }
   size_t sample_bytes() const { return most > 255 ? 2 : 1; }
@@ -90,15 +93,14 @@ PnmHeader read_pnm_header(Bytes bytes, PnmReader& reader) {
   constexpr int64_t largest = std::numeric_limits<int32_t>::max();
   header.width = reader.number("width", largest);
   header.height = reader.number("height", largest);
-  if (!header.bits) header.most = reader.number("maximum", 65535);
+  if (!header.bits) header.most = reader.number("maximum", deep_most);
   if (header.most == 0) fail(ErrorKind::data, "damaged PNM: maximum 0");
   check_extents(header.width, header.height, std::numeric_limits<int64_t>::max());
   return header;
 }
 
-// Larger samples than the maximum are the maximum, as in Pillow.
-uint8_t to_8_bits(uint32_t sample, const PnmHeader& header) {
-  const auto most = static_cast<uint32_t>(header.most);
+// Larger samples than `most` are `most`, as in Pillow.
+uint8_t to_8_bits(uint32_t sample, const PnmHeader& header, uint32_t most) {
   if (header.bits) return sample == 0 ? 255 : 0;
   return static_cast<uint8_t>((std::min(sample, most) * 510 + most) / (2 * most));
 }
@@ -119,7 +121,16 @@ std::optional<size_t> pnm_end(Bytes bytes) {
          static_cast<size_t>(header.height) * header.row_bytes();
 }
 
-void decode_pnm(Bytes bytes, Image& out) {
+bool is_deep_pnm(Bytes bytes) {
+  try {
+    PnmReader reader(bytes);
+    return read_pnm_header(bytes, reader).most == deep_most;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Samples decode_pnm(Bytes bytes, int png_bits, Image& out) {
   PnmReader reader(bytes);
   const PnmHeader header = read_pnm_header(bytes, reader);
   const size_t row_samples = header.row_samples(), row_bytes = header.row_bytes();
@@ -134,6 +145,9 @@ void decode_pnm(Bytes bytes, Image& out) {
   out.reshape(static_cast<int>(header.height), static_cast<int>(header.width));
   uint8_t* to = out.rgb.data();
   const int copies = header.channels == 3 ? 1 : 3;
+  const bool deep = header.most == deep_most;
+  const auto most = static_cast<uint32_t>(deep ? (int64_t{1} << png_bits) - 1 : header.most);
+  Samples samples;
   for (size_t y = 0; y < rows; ++y) {
     const uint8_t* row = header.text ? nullptr : raster.data() + y * row_bytes;
     for (size_t i = 0; i < row_samples; ++i) {
@@ -146,9 +160,11 @@ void decode_pnm(Bytes bytes, Image& out) {
       } else {
         sample = header.sample_bytes() == 1 ? row[i] : uint32_t{row[2 * i]} << 8 | row[2 * i + 1];
       }
-      to = std::fill_n(to, copies, to_8_bits(sample, header));
+      if (deep) samples.largest = std::max(samples.largest, sample);
+      to = std::fill_n(to, copies, to_8_bits(sample, header, most));
     }
   }
+  return samples;
 }
 
 }  // namespace whisker::formats

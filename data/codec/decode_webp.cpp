@@ -94,7 +94,7 @@ StoredHeader webp_header(Bytes bytes, int rules) {
   return {webp.features.height, webp.features.width, exif_orientation(webp.tags, rules)};
 }
 
-void decode_webp(Bytes bytes, Image& out) {
+Samples decode_webp(Bytes bytes, Image& out) {
   const Webp webp = read_webp(bytes);
   check_budget(webp);
   out.reshape(webp.features.height, webp.features.width);
@@ -122,6 +122,7 @@ void decode_webp(Bytes bytes, Image& out) {
     for (size_t c = 0; c < 3; ++c)
       out.rgb[3 * i + c] = over_white(rgba[4 * i + c], rgba[4 * i + 3]);
   }
+  return {.alpha = channels == 4};
 }
 
 }  // namespace whisker::formats

@@ -1,6 +1,8 @@
 #include "data/codec/unsupported_formats.h"
 
 #include "core/io/file.h"
+#include "data/codec/decode.h"
+#include "data/codec/decode_formats.h"
 #include "data/parallel.h"
 
 #include <algorithm>
@@ -61,7 +63,7 @@ constexpr std::array signatures = {
     Signature{0, "<?xml"sv, {"an XML file", ""}},
 };
 
-constexpr size_t head_bytes = 64;  // a WebP's flags are the 21st; a heat map's mark ends at 58
+constexpr size_t head_bytes = 256;  // a heat map's mark ends at 58; a PGM may begin with a comment
 
 std::string_view text_of(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -86,9 +88,54 @@ bool begins_as_image(std::string_view head, int rules) {
           head.substr(std::min<size_t>(head.size(), 8)).starts_with("WEBP"));
 }
 
-bool is_deep_png(std::string_view head) {
+constexpr std::string_view png_mark = "\x89PNG\r\n\x1a\n";
+
+uint32_t number_at(std::string_view head, size_t at, bool big_endian) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4 && at + i < head.size(); ++i) {
+    const size_t shift = 8 * (big_endian ? 3 - i : i);
+    value |= static_cast<uint32_t>(static_cast<uint8_t>(head[at + i])) << shift;
+  }
+  return value;
+}
+
+// Whether a PNG has an alpha channel, or a chunk of transparent colours before its pixels.
+bool is_transparent_png(const std::filesystem::path& file, std::string_view head) {
+  constexpr size_t color_type_at = 25, first_chunk_at = 8;
+  if (head.size() > color_type_at && (head[color_type_at] & 4) != 0) return true;
+  const FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 8> chunk{};
+  constexpr int most_chunks = 1000;
+  size_t at = first_chunk_at;
+  for (int i = 0; fd && i < most_chunks; ++i) {
+    const std::string_view begin(chunk.data(), chunk.size());
+    if (::pread(fd.get(), chunk.data(), chunk.size(), static_cast<off_t>(at)) != 8) break;
+    if (begin.substr(4) == "tRNS") return true;
+    if (begin.substr(4) == "IDAT") break;
+    at += 12 + size_t{number_at(begin, 0, true)};
+  }
+  return false;
+}
+
+void set_flags(const std::filesystem::path& path, const std::string& head, WalkedFile& file) {
   constexpr size_t depth_at = 24;
-  return head.starts_with("\x89PNG\r\n\x1a\n") && head.size() > depth_at && head[depth_at] == 16;
+  const std::span<const uint8_t> bytes = bytes_of(head);
+  if (head.starts_with(png_mark)) {
+    file.deep = head.size() > depth_at && head[depth_at] == 16;
+    file.alpha = is_transparent_png(path, head);
+  } else if (head.starts_with("RIFF")) {
+    constexpr size_t kind_at = 12, flags_at = 20, lossless_flags_at = 24;
+    const std::string_view kind = std::string_view(head).substr(std::min(head.size(), kind_at), 4);
+    const auto has = [&](size_t at, int bit) { return head.size() > at && (head[at] & bit) != 0; };
+    file.alpha = kind == "VP8X" ? has(flags_at, 16) : kind == "VP8L" && has(lossless_flags_at, 16);
+  } else if (head.starts_with("BM")) {
+    const uint32_t header_bytes = number_at(head, 14, false),
+                   compression = number_at(head, 30, false);
+    const bool fields = (compression == 3 && header_bytes >= 56) || compression == 6;
+    file.alpha = fields && number_at(head, 66, false) != 0;
+  } else if (begins_as_pnm(bytes)) {
+    file.deep = formats::is_deep_pnm(bytes);
+  }
 }
 
 std::optional<SkippedFile> skip_reason(const std::string& head, const std::string& path,
@@ -99,7 +146,7 @@ std::optional<SkippedFile> skip_reason(const std::string& head, const std::strin
     return SkippedFile{path, fmt::format("{}; {}", format.name, supported_formats),
                        std::string(format.image)};
   }
-  if (rules > 1 && head.starts_with("\xff\xd8") && head.find(heat_map_mark) != head.npos) {
+  if (rules > 2 && head.starts_with("\xff\xd8") && head.find(heat_map_mark) != head.npos) {
     return SkippedFile{path, std::string(heat_map_reason)};
   }
   if (begins_as_image(head, rules) || has_image_name(path, rules)) return std::nullopt;
@@ -139,24 +186,28 @@ std::vector<WalkedFile> take_images(const std::filesystem::path& root,
                                     std::vector<SkippedFile>& skipped, int rules) {
   constexpr int64_t few = 256;  // not worth a thread
   std::vector<std::optional<SkippedFile>> reasons(files.size());
-  std::vector<char> deep(files.size());
+  std::vector<WalkedFile> flagged(files.begin(), files.end());
   const auto count = static_cast<int64_t>(files.size());
   parallel_for(count, count > few ? -1 : 0, [&](int64_t i) {
     const std::string& path = files[static_cast<size_t>(i)].path;
     const std::string head = head_of(root / path);
     reasons[static_cast<size_t>(i)] = skip_reason(head, path, rules);
-    deep[static_cast<size_t>(i)] = is_deep_png(head) ? 1 : 0;
+    if (!reasons[static_cast<size_t>(i)])
+      set_flags(root / path, head, flagged[static_cast<size_t>(i)]);
   });
   std::vector<WalkedFile> images;
   for (size_t i = 0; i < files.size(); ++i) {
     if (reasons[i]) {
       skipped.push_back(std::move(*reasons[i]));
     } else {
-      images.push_back(files[i]);
-      images.back().deep_png = deep[i] != 0;
+      images.push_back(std::move(flagged[i]));
     }
   }
   return images;
+}
+
+void set_sample_flags(const std::filesystem::path& path, WalkedFile& file) {
+  set_flags(path, head_of(path), file);
 }
 
 int64_t count_unsupported_formats(std::span<const SkippedFile> files) {

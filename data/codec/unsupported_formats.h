@@ -33,11 +33,15 @@ bool begins_as_pnm(std::span<const uint8_t> bytes);
 UnsupportedFormat detect_unsupported(std::span<const uint8_t> bytes);
 
 /// Those of `files`, below `root`, that are images: with the signature of a supported format, or an
-/// image's name and no unsupported image's signature, but no heat maps. The others go to `skipped`, with the reason.
+/// image's name and no unsupported image's signature, but no heat maps. The others go to `skipped`,
+/// with the reason.
 std::vector<WalkedFile> take_images(const std::filesystem::path& root,
                                     std::span<const WalkedFile> files,
                                     std::vector<SkippedFile>& skipped,
                                     int rules = newest_data_rules);
+
+/// WalkedFile::deep and ::alpha of the file `path`, by its beginning.
+void set_sample_flags(const std::filesystem::path& path, WalkedFile& file);
 
 /// Number of `files` that are images in unsupported formats.
 int64_t count_unsupported_formats(std::span<const SkippedFile> files);

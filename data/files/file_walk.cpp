@@ -86,7 +86,7 @@ class Walker {
       if (!path.empty() && is_run_folder(full(path))) {
         hold_runs_.insert(path.substr(0, path.find('/')));
         found_.skipped.push_back({path, "run folder"});
-      } else if (rules_ == 1 ? first_visit(path, info) : !follow || is_followed(path)) {
+      } else if (rules_ < 3 ? first_visit(path, info) : !follow || is_followed(path)) {
         folders_.push_back(path);
         if (!path.empty() && path.find('/') == std::string::npos) found_.folders.push_back(path);
       }
@@ -182,7 +182,7 @@ class Walker {
   std::vector<Link> links_;
   std::set<std::string> hold_runs_;  // subfolders of the root with runs in them
   std::set<std::pair<std::string, std::string>> followed_;  // links: the first, and a folder
-  std::set<std::pair<dev_t, ino_t>> visited_;               // rules 1
+  std::set<std::pair<dev_t, ino_t>> visited_;               // rules 1 and 2
 };
 
 }  // namespace
@@ -198,8 +198,9 @@ bool is_system_folder(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped) {
-  if (skipped.empty() && links == 0) return "";
+std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped,
+                         int64_t alpha) {
+  if (skipped.empty() && links == 0 && alpha == 0) return "";
   std::map<std::string, int64_t> counts;
   for (const SkippedFile& file : skipped) {
     ++counts[file.format.empty() ? file.reason : file.format + " (not supported)"];
@@ -213,6 +214,7 @@ std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFil
   for (const auto& [reason, count] : reasons) {
     text += fmt::format("{}{} {}", std::exchange(separator, ", "), count, reason);
   }
+  if (alpha > 0) text += fmt::format("; {} {}", alpha, alpha == 1 ? "has" : "have") + alpha_note;
   return text;
 }
 

@@ -26,11 +26,13 @@ struct WalkedFile {
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
   bool link = false;        ///< a symbolic link, or below a link to a folder
-  bool deep_png = false;    ///< a PNG of 16 bits per sample: set by take_images()
+  // Set by take_images():
+  bool deep = false;   ///< 16 bits per sample: PNG, or PGM and PPM with the maximum 65535
+  bool alpha = false;  ///< PNG, WebP or BMP with an alpha channel or a transparent colour
 };
 
 struct FileWalk {
-  std::vector<WalkedFile> files;        ///< sorted bytewise by path
+  std::vector<WalkedFile> files;  ///< sorted bytewise by path
   /// The own visible subfolders of `root` without runs, sorted bytewise.
   std::vector<std::string> folders;
   /// Hidden, broken links, sockets, links to folders above, runs.
@@ -49,9 +51,13 @@ FileWalk walk_files(const std::filesystem::path& root, std::string_view what,
 /// Whether a visible name is a system's own folder: @eaDir, __MACOSX, lost+found.
 bool is_system_folder(std::string_view name);
 
-/// "48 of 60 files used (12 are links): 8 TIFF (not supported), 4 hidden"; "" when all are used and
-/// none is a link.
-std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped);
+/// What becomes of transparent pixels; follows "6 have".
+inline constexpr const char* alpha_note = " an alpha channel: transparent pixels become white";
+
+/// "48 of 60 files used (12 are links): 8 TIFF (not supported), 4 hidden; 6 have an alpha channel:
+/// transparent pixels become white"; "" when all are used and none is a link or has one.
+std::string use_of_files(int64_t used, int64_t links, std::span<const SkippedFile> skipped,
+                         int64_t alpha = 0);
 
 /// The entry of `path` below `root`; nothing unless it is a file.
 std::optional<WalkedFile> find_file(const std::filesystem::path& root, const std::string& path);

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/text.h"
+#include "data/files/check_reading.h"
 #include "data/files/file_walk.h"
 #include "data/files/text_file.h"
 
@@ -15,7 +16,7 @@ namespace {
 /// The position of a column in the header; notes a name in another case. Throws data without it,
 /// and where several have the name.
 size_t column_of(const CsvRow& header, std::string_view wanted, LabelTable& table, int rules) {
-  if (rules == 1) {
+  if (rules < 3) {
     const auto first = std::ranges::find(header.fields, wanted);
     if (first != header.fields.end()) return static_cast<size_t>(first - header.fields.begin());
   }
@@ -60,9 +61,17 @@ void note_unused(const CsvRow& header, LabelTable& table) {
 
 LabelTable read_label_table(const std::filesystem::path& csv, int rules) {
   LabelTable table{.name = printable(csv.string()), .rows = {}};
-  const std::string text = read_text(csv, LineEnds::lf_for_cr);
+  const std::string text = read_table(csv, rules, table.notes);
   const char separator = csv_separator(text);
-  table.rows = parse_csv(text, table.name, separator);
+  const auto refuse = [&](int line, std::string_view reason) {
+    fail(ErrorKind::data, "{}:{}: {}.", table.name, line, reason);
+  };
+  table.rows = parse_csv(text, table.name, refuse, separator);
+  check_reading(rules, table.notes, [&] {
+    for (const CsvRow& row : table.rows) {
+      if (row.stray_cr) refuse(row.line, stray_cr_reason);
+    }
+  });
   if (table.rows.size() < 2) {
     fail(ErrorKind::data, "{}: expected a header and rows, got none.", table.name);
   }

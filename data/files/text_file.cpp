@@ -3,8 +3,10 @@
 #include "core/error.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
+#include "data/files/check_reading.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace whisker {
@@ -49,8 +51,32 @@ std::string from_utf16(std::string& text) {
 
 }  // namespace
 
+std::string_view packed_format(std::string_view bytes) {
+  struct Format {
+    std::string_view begin, name;
+  };
+  constexpr std::array formats = {
+      Format{"\x1f\x8b", "a gzip file (.gz): unpack it with gunzip"},
+      Format{"BZh91AY&SY", "a bzip2 file (.bz2): unpack it with bunzip2"},
+      Format{"\xfd"
+             "7zXZ",
+             "an xz file (.xz): unpack it with unxz"},
+      Format{"\x28\xb5\x2f\xfd", "a Zstandard file (.zst): unpack it with unzstd"},
+      Format{"PAR1\x15", "a Parquet file: write it as CSV"},
+      Format{"\xd0\xcf\x11\xe0", "an old Excel workbook (.xls): save its sheet as CSV in UTF-8"},
+      Format{"PK\3\4", "a ZIP archive: unpack it with unzip"}};
+  const auto found = std::ranges::find_if(
+      formats, [&](const Format& format) { return bytes.starts_with(format.begin); });
+  if (found == formats.end()) return "";
+  const bool office = found == formats.end() - 1 && bytes.find("[Content_Types].xml") != bytes.npos;
+  return office ? "an Excel workbook (.xlsx): save its sheet as CSV in UTF-8" : found->name;
+}
+
 std::string decode_text(std::string& text, LineEnds line_ends) {
   using namespace std::string_view_literals;
+  if (const std::string_view format = packed_format(text); !format.empty()) {
+    return fmt::format("is {}", format);
+  }
   if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) {
     return "is UTF-32: save it as UTF-8";
   }
@@ -63,11 +89,8 @@ std::string decode_text(std::string& text, LineEnds line_ends) {
   if (std::ranges::count(begin, '\0') * 4 > std::ssize(begin)) {
     return "holds NUL bytes, as UTF-16 without a byte order mark does: save it as UTF-8";
   }
-  if (line_ends == LineEnds::kept) return "";
-  if (text.find('\n') == std::string::npos) std::ranges::replace(text, '\r', '\n');
-  constexpr size_t separator_line = 5;
-  if (text.starts_with("sep=") && text.find_first_of("\r\n") == separator_line) {
-    return "begins with a line for spreadsheets ('sep='): remove it";
+  if (line_ends == LineEnds::lf_for_cr && text.find('\n') == std::string::npos) {
+    std::ranges::replace(text, '\r', '\n');
   }
   return "";
 }
@@ -77,6 +100,18 @@ std::string read_text(const std::filesystem::path& path, LineEnds line_ends) {
   if (const std::string fault = decode_text(text, line_ends); !fault.empty()) {
     fail(ErrorKind::data, "{}: the file {}.", printable(path.string()), fault);
   }
+  return text;
+}
+
+std::string read_table(const std::filesystem::path& path, int rules,
+                       std::vector<std::string>& notes) {
+  std::string text = read_text(path, LineEnds::lf_for_cr);
+  constexpr size_t separator_line = 5;
+  check_reading(rules, notes, [&] {
+    if (!text.starts_with("sep=") || text.find_first_of("\r\n") != separator_line) return;
+    fail(ErrorKind::data, "{}: the file begins with a line for spreadsheets ('sep='): remove it.",
+         printable(path.string()));
+  });
   return text;
 }
 

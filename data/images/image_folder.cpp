@@ -8,6 +8,7 @@
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/files/check_reading.h"
 #include "data/files/class_folders.h"
 #include "data/images/label_csv.h"
 #include "data/images/label_pattern.h"
@@ -57,7 +58,7 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
 }
 
 // Of folders within a class folder that has images of its own, too: one may have slipped there.
-std::string nested_note(const std::vector<ImageFile>& files, const std::string& name) {
+std::string nested_note(const std::vector<ImageFile>& files) {
   std::set<std::string> with_images;
   for (const ImageFile& file : files) {
     const size_t slash = file.path.find('/');
@@ -73,19 +74,18 @@ std::string nested_note(const std::vector<ImageFile>& files, const std::string& 
     if (nested++ == 0) example = file.path.substr(0, end);
   }
   if (nested == 0) return "";
-  return fmt::format("{}: {} in folders beside a class's own images, such as {}, {} of that class",
-                     name, counted(nested, "image"), printable(example),
-                     nested == 1 ? "is" : "are");
+  return fmt::format("{} in folders beside a class's own images, such as {}, {} of that class",
+                     counted(nested, "image"), printable(example), nested == 1 ? "is" : "are");
 }
 
 NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
                          const ImageFolderOptions& options) {
   NamedImages named;
-  if (options.rules > 1) {
+  check_reading(options.rules, named.notes, [&] {
     std::string note =
         refuse_splits(root, options.name, names_not_in(walk.folders, options.classes));
     if (!note.empty()) named.notes.push_back(std::move(note));
-  }
+  });
   named.skipped = std::move(walk.skipped);
   named.unreadable = std::move(walk.unreadable);
   std::map<std::string, int64_t> counts;
@@ -102,12 +102,10 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
       add_file(named, std::move(file), std::move(label));
     }
   }
-  if (options.rules > 1) {
-    SplitsInClasses splits;
-    for (const ImageFile& file : named.files) splits.add(file.path);
-    splits.refuse(root, options.name);
-  }
-  if (std::string note = nested_note(named.files, options.name); !note.empty()) {
+  SplitsInClasses splits;
+  for (const ImageFile& file : named.files) splits.add(file.path);
+  check_reading(options.rules, named.notes, [&] { splits.refuse(root, options.name); });
+  if (std::string note = nested_note(named.files); !note.empty()) {
     named.notes.push_back(std::move(note));
   }
   const std::string shown = printable(root.string());
@@ -187,8 +185,8 @@ NamedImages from_names(const std::filesystem::path& root, FileWalk walk,
   // Not where they are numbers of single files.
   if (long_labels.size() > short_labels.size() && 2 * long_labels.size() <= named.files.size()) {
     named.notes.push_back(fmt::format(
-        "{}: data.label_pattern '{}' reads {} classes, and may read {}: {}; '#' fits digits alone",
-        options.name, options.label_pattern, short_labels.size(), long_labels.size(), longer));
+        "data.label_pattern '{}' reads {} classes, and may read {}: {}; '#' fits digits alone",
+        options.label_pattern, short_labels.size(), long_labels.size(), longer));
   }
   return named;
 }

@@ -5,7 +5,9 @@
 
 #include "data/class_names.h"
 #include "data/files/file_walk.h"
+#include "data/sequences/validation_split.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -19,8 +21,9 @@ struct ImageFile {
   std::string path;  ///< relative to ImageFolder::root, bytes as on disk
   int64_t label = 0;
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
-  bool deep_png = false;    ///< a PNG of 16 bits per sample
+  int64_t modified_ns = 0;           ///< modification time, nanoseconds since 1970
+  bool deep = false, alpha = false;  ///< see WalkedFile
+  uint64_t content = 0;              ///< content_hash(); 0: not read
 };
 
 struct ImageFolder {
@@ -40,7 +43,9 @@ struct ImageFolder {
   /// Files per class.
   std::vector<int64_t> counts() const;
   /// See use_of_files(); as listed, before a split.
-  std::string use() const { return use_of_files(size(), links, skipped); }
+  std::string use() const {
+    return use_of_files(size(), links, skipped, std::ranges::count(files, true, &ImageFile::alpha));
+  }
 };
 
 struct ImageFolderOptions {
@@ -90,15 +95,16 @@ std::string fingerprint(const ImageFolder& folder);
 struct SplitFolder {
   ImageFolder train;
   ImageFolder val;
-  int64_t copies = 0;  ///< files that are identical to another one
+  int64_t copies = 0;                  ///< files that are identical to another one
+  Contradictions contradictions = {};  ///< by number in the whole folder
 
   /// "12 images identical to another; identical images stay in the same split"; "" without copies.
   std::string note() const;
 };
 
 /// Moves `fraction` of each class, rounded, at least one file and never all, to `val`, chosen by
-/// `seed`; files of the same content go to the same side. Throws usage unless 0 < fraction < 1,
-/// data for a class that cannot be divided.
-SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_t seed);
+/// `seed`; files of the same content go to the same side, with their hashes. Throws usage unless 0
+/// < fraction < 1, data for a class that cannot be divided.
+SplitFolder split_stratified(ImageFolder folder, double fraction, uint64_t seed);
 
 }  // namespace whisker

@@ -88,7 +88,8 @@ void add_file(NamedImages& named, WalkedFile file, std::string label) {
   named.files.push_back({.path = std::move(file.path),
                          .bytes = file.bytes,
                          .modified_ns = file.modified_ns,
-                         .deep_png = file.deep_png});
+                         .deep = file.deep,
+                         .alpha = file.alpha});
 }
 
 NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderOptions& options) {
@@ -106,7 +107,7 @@ NamedImages read_label_csv(const std::filesystem::path& root, const ImageFolderO
            table.name, row.line, printable(root.string()), printable(written));
     }
     const std::string& file = found ? found->path : written;
-    listed_once.add(options.rules == 1 ? file : whole(root / file), row);
+    listed_once.add(options.rules < 3 ? file : whole(root / file), row);
     if (found) {
       sorted.emplace(file, std::pair(*found, csv_text(row.fields[table.label])));
     } else {

@@ -110,7 +110,8 @@ class Labeller {
       take({.path = (root / file.path).string(),
             .label = label,
             .bytes = file.bytes,
-            .deep_png = file.deep_png});
+            .deep = file.deep,
+            .alpha = file.alpha});
       all_.links += file.link ? 1 : 0;
     }
     add_skipped(root, std::move(walk.skipped), std::move(walk.unreadable));
@@ -122,7 +123,10 @@ class Labeller {
     const std::optional<int64_t> label = told ? number_of(*told) : std::nullopt;
     if (label) {
       normalised_.add(*told, all_.classes[static_cast<size_t>(*label)]);
-      take({.path = name, .label = *label, .bytes = bytes});
+      WalkedFile file{.path = name};
+      std::error_code error;
+      if (fs::is_regular_file(name, error)) set_sample_flags(name, file);  // a pipe is read once
+      take({.path = name, .label = *label, .bytes = bytes, .deep = file.deep, .alpha = file.alpha});
     } else {
       unlabelled_.push_back(name);
     }

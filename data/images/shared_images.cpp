@@ -4,6 +4,8 @@
 #include "data/images/file_stamps.h"
 #include "data/parallel.h"
 
+#include <atomic>
+#include <chrono>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -14,21 +16,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of a file, unless it is known or comes too late.
+uint64_t hash_in_time(ImageFolder& folder, int64_t number,
+                      std::chrono::steady_clock::time_point begin, double seconds) {
+  uint64_t& content = folder.files[static_cast<size_t>(number)].content;
+  if (content == 0 && seconds_since(begin) <= seconds) content = content_hash(folder.file(number));
+  return content;
+}
+
 // Hashes of the files of these numbers; 0 for what cannot be read or comes too late.
-std::vector<uint64_t> hashes_of(const ImageFolder& folder, const std::vector<int64_t>& numbers,
+std::vector<uint64_t> hashes_of(ImageFolder& folder, const std::vector<int64_t>& numbers,
                                 std::chrono::steady_clock::time_point begin, double seconds) {
   std::vector<uint64_t> hashes(numbers.size());
   parallel_for(std::ssize(numbers), -1, [&](int64_t i) {
-    if (seconds_since(begin) > seconds) return;
     const auto at = static_cast<size_t>(i);
-    hashes[at] = content_hash(folder.file(numbers[at]));
+    hashes[at] = hash_in_time(folder, numbers[at], begin, seconds);
   });
   return hashes;
 }
 
 }  // namespace
 
-SharedImages find_shared(const ImageFolder& images, const ImageFolder& others, double seconds) {
+SharedImages find_shared(ImageFolder& images, ImageFolder& others, double seconds) {
   const auto begin = std::chrono::steady_clock::now();
   std::error_code error;
   const bool gone = !fs::exists(others.root, error);
@@ -74,6 +83,19 @@ SharedImages find_shared(const ImageFolder& images, const ImageFolder& others, d
     }
   }
   return shared;
+}
+
+ContradictingImages find_contradictions(ImageFolder& images, double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<uint64_t> sizes;
+  for (const ImageFile& file : images.files) sizes.push_back(file.bytes);
+  std::atomic<int64_t> late = 0;
+  const std::vector<int64_t> originals = find_copies(sizes, [&](int64_t i) {
+    const uint64_t content = hash_in_time(images, i, begin, seconds);
+    if (content == 0 && seconds_since(begin) > seconds) ++late;
+    return content;
+  });
+  return {find_contradictions(originals, images.labels()), late};
 }
 
 }  // namespace whisker

@@ -19,6 +19,13 @@ struct SharedImages {
 /// that both lists have are read, on all cores, for at most `seconds`. Files that cannot be read
 /// are equal to no other; where the whole folder of `others` is gone, the same path within it and
 /// the same size is the same image.
-SharedImages find_shared(const ImageFolder& images, const ImageFolder& others, double seconds = 5);
+/// Hashes are kept in both lists, so that no file is read twice.
+SharedImages find_shared(ImageFolder& images, ImageFolder& others, double seconds = 5);
+
+/// The contradicting labels of `images`, files of equal size being read for at most `seconds`.
+struct ContradictingImages : Contradictions {
+  int64_t unread = 0;  ///< that time did not suffice for
+};
+ContradictingImages find_contradictions(ImageFolder& images, double seconds = 5);
 
 }  // namespace whisker

@@ -59,14 +59,16 @@ std::string SplitFolder::note() const {
                      counted(copies, "image"));
 }
 
-SplitFolder split_stratified(const ImageFolder& folder, double fraction, uint64_t seed) {
+SplitFolder split_stratified(ImageFolder folder, double fraction, uint64_t seed) {
   std::vector<uint64_t> sizes;
   for (const ImageFile& file : folder.files) sizes.push_back(file.bytes);
-  const std::vector<int64_t> originals =
-      find_copies(sizes, [&](int64_t i) { return content_hash(folder.file(i)); });
+  const std::vector<int64_t> originals = find_copies(sizes, [&](int64_t i) {
+    return folder.files[static_cast<size_t>(i)].content = content_hash(folder.file(i));
+  });
   const std::vector<bool> in_val =
       choose_validation(folder.labels(), folder.classes, fraction, seed, originals);
   SplitFolder split;
+  split.contradictions = find_contradictions(originals, folder.labels());
   for (ImageFolder* part : {&split.train, &split.val}) {
     part->root = folder.root;
     part->classes = folder.classes;

@@ -10,10 +10,11 @@
 #include <utility>
 
 namespace whisker {
-ImageReader::ImageReader(int workers, PartOf part_of, const DecodeRules& rules)
+ImageReader::ImageReader(int workers, PartOf part_of, const DecodeRules& rules, bool clips)
     : workers_(std::max(1, resolve_workers(workers))),
       part_of_(std::move(part_of)),
-      rules_(rules) {}
+      rules_(rules),
+      clips_(clips) {}
 
 ImageReader::~ImageReader() {
   const Lock lock(mutex_);
@@ -43,7 +44,12 @@ std::string ImageReader::take() {
     if (!read_next(lock, decoded_)) done_.wait(lock);
   }
   started_.pop_front();
-  dark_pngs_ += file->dark ? 1 : 0;
+  alpha_files_ += file->alpha ? 1 : 0;
+  if (file->largest_sample > 0) {
+    ++deep_files_.files;
+    ++deep_files_.read;
+    deep_files_.add(file->largest_sample, rules_.png_bits);
+  }
   if (file->failure) std::rethrow_exception(file->failure);
   return file->error;
 }
@@ -65,7 +71,8 @@ bool ImageReader::read_next(Lock& lock, Decoded& decoded) {
   try {
     file->error = read_image(file->path, decoded);
     if (file->error.empty()) {
-      file->dark = decoded.is_dark(rules_);
+      file->largest_sample = decoded.largest_sample;
+      file->alpha = decoded.has_alpha;
       file->use(decoded.image);
     }
   } catch (...) {
@@ -84,7 +91,8 @@ std::string ImageReader::read_image(const std::string& path, Decoded& out) const
     DecodeOptions how{.rules = rules_};
     if (part_of_) how.part = part_of_(read_header(bytes_of(content), how.max_pixels, rules_));
     decode(bytes_of(content), how, out);
-    return {};
+    const std::string clipped = clips_ ? "" : clipped_note(out.largest_sample, rules_.png_bits);
+    return clipped.empty() ? "" : "its largest sample " + clipped;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
     return error.what();

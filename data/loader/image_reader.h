@@ -2,6 +2,7 @@
 #pragma once
 
 #include "data/codec/decode.h"
+#include "data/codec/sample_bits.h"
 
 #include <condition_variable>
 #include <deque>
@@ -25,16 +26,19 @@ class ImageReader {
   using PartOf = std::function<Rect(const ImageHeader&)>;
 
   /// Number of threads, the caller's included: see resolve_workers(). Without `part_of`
-  /// images are decoded whole.
-  explicit ImageReader(int workers = -1, PartOf part_of = {}, const DecodeRules& rules = {});
+  /// images are decoded whole. `clips`: samples above rules.png_bits are white; else such a file is
+  /// unreadable.
+  explicit ImageReader(int workers = -1, PartOf part_of = {}, const DecodeRules& rules = {},
+                       bool clips = true);
   /// Files that no thread has begun are not read; waits for the others.
   ~ImageReader();
   ImageReader(const ImageReader&) = delete;
   ImageReader& operator=(const ImageReader&) = delete;
 
   int workers() const { return workers_; }
-  /// Of the files taken: see Decoded::is_dark().
-  int64_t dark_pngs() const { return dark_pngs_; }
+  /// Of the files taken: those of 16 bits, and those with an alpha channel.
+  const PngBits& deep_files() const { return deep_files_; }
+  int64_t alpha_files() const { return alpha_files_; }
   void start(std::string path, Use use);
   /// Waits for the first file started that was not taken yet; there must be one. Empty: its image
   /// was used; else why there is none. Throws whatever is not the file's fault.
@@ -46,7 +50,8 @@ class ImageReader {
     Use use;
     std::string error = {};
     std::exception_ptr failure = nullptr;
-    bool dark = false, done = false;
+    uint32_t largest_sample = 0;
+    bool alpha = false, done = false;
   };
   using Lock = std::unique_lock<std::mutex>;
   void run();
@@ -56,7 +61,9 @@ class ImageReader {
   int workers_;
   PartOf part_of_;
   DecodeRules rules_;
-  int64_t dark_pngs_ = 0;
+  bool clips_;
+  PngBits deep_files_;
+  int64_t alpha_files_ = 0;
   Decoded decoded_;  // the caller's
   std::mutex mutex_;
   std::condition_variable work_, done_;

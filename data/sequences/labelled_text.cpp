@@ -10,11 +10,13 @@
 #include "core/io/utf8.h"
 #include "core/work_progress.h"
 #include "data/class_names.h"
+#include "data/files/check_reading.h"
 #include "data/files/class_folders.h"
 #include "data/files/file_walk.h"
 #include "data/files/split_names.h"
 #include "data/files/text_file.h"
 #include "data/sequences/table_header.h"
+#include "data/sequences/text_columns.h"
 
 #include <algorithm>
 #include <iterator>
@@ -45,51 +47,29 @@ bool is_text(const WalkedFile& file) {
   return lower_ascii(file.path).ends_with(".txt");
 }
 
-// What stands behind the texts in columns that are not read and that no header names: the rest of
-// texts, it may be.
-std::string cut_text_note(const RowFile& file, const TextColumns& columns) {
-  const auto is_named = [&](size_t column) {
-    const std::string name = file.names.empty() ? "" : to_small_letters(file.names[column]);
-    return !name.empty() && !name.starts_with("unnamed: ");  // as pandas writes
-  };
-  int64_t rows = 0;
-  std::string first;
-  for (const CsvRow& row : file.rows) {
-    for (size_t i = columns.text + 1; i < row.fields.size(); ++i) {
-      if (row.fields[i].empty() || i == columns.label || is_named(i)) continue;
-      if (rows++ == 0) {
-        first = fmt::format("{} in column {} of line {}", excerpt(row.fields[i]), i + 1, row.line);
-      }
-      break;
-    }
-  }
-  if (rows == 0) return "";
-  return fmt::format(
-      "{}: columns without a name that are not read hold something in {} of {}, such as {}; where "
-      "it is the rest of a text: {}",
-      file.name, rows, counted(std::ssize(file.rows), "row"), first, file.field_ends);
-}
-
 class Reader {
  public:
   void add_rows(const fs::path& path, const LabelledTextOptions& options) {
     RowFile file = read_rows(path, options.rules);
-    const TextColumns columns{.label = find_column(file, options.label_column),
-                              .text = find_column(file, options.text_column),
-                              .label_named = !is_column_number(options.label_column),
-                              .text_named = !is_column_number(options.text_column)};
+    TextColumns columns{.label = find_column(file, options.label_column),
+                        .text = find_column(file, options.text_column),
+                        .label_named = !is_column_number(options.label_column),
+                        .text_named = !is_column_number(options.text_column)};
+    const bool trained = !options.classes.empty();
+    columns.label_chosen = columns.label_named || options.label_chosen || trained;
+    columns.text_chosen = columns.text_named || options.text_chosen || trained;
     drop_text_header(file, options.header, columns, options.classes);
-    if (columns.label == columns.text && options.rules > 1) {
+    check_reading(options.rules, file.notes, [&] {
+      if (columns.label != columns.text) return;
       fail(ErrorKind::usage,
            "{}: column {} is read as the label and as the text: name another one by "
            "data.label_column or data.text.text_column (of evaluate: --label-column, "
            "--text-column).",
            file.name, columns.label + 1);
-    }
-    if (std::string note = cut_text_note(file, columns); !note.empty()) {
-      file.notes.push_back(std::move(note));
-    }
+    });
+    check_reading(options.rules, file.notes, [&] { refuse_likely_columns(file, columns); });
     notes_ = std::move(file.notes);
+    std::ranges::move(unread_columns(file, columns), std::back_inserter(notes_));
     for (CsvRow& row : file.rows) {
       add({std::move(row.fields[columns.label]), std::move(row.fields[columns.text]),
            file.place(row)});
@@ -111,22 +91,22 @@ class Reader {
     const bool class_folders = std::ranges::any_of(
         texts, [](const WalkedFile& file) { return file.path.find('/') != std::string::npos; });
     if (!class_folders) {
-      if (options.rules > 1) refuse_split_files(root, texts, options);
+      check_reading(options.rules, notes_, [&] { refuse_split_files(root, texts, options); });
       for (const WalkedFile& file : texts) {
         add_class_file(root / file.path);
-        if (options.rules > 1) named_.insert(fs::path(file.path).stem().string());
+        named_.insert(fs::path(file.path).stem().string());
         count(file);
       }
       return;
     }
-    if (options.rules > 1) {
+    check_reading(options.rules, notes_, [&] {
       std::string note =
           refuse_splits(root, options.name, names_not_in(walk.folders, options.classes), true);
       if (!note.empty()) notes_.push_back(std::move(note));
       SplitsInClasses splits;
       for (const WalkedFile& file : texts) splits.add(file.path);
       splits.refuse(root, options.name, true);
-    }
+    });
     std::set<std::string> empty(walk.folders.begin(), walk.folders.end());
     for (const WalkedFile& file : texts) {
       const size_t slash = file.path.find('/');
@@ -136,7 +116,7 @@ class Reader {
       }
       const std::string label = file.path.substr(0, slash);
       empty.erase(label);
-      if (options.rules > 1) named_.insert(label);
+      named_.insert(label);
       count(file);
       const fs::path path = root / file.path;
       std::string text = read_file(path, most_text_bytes, ErrorKind::data);
@@ -204,7 +184,9 @@ class Reader {
       for (std::string& pair : similar_classes(all.classes)) all.notes.push_back(std::move(pair));
     }
     check_bad_rows(all.bad, total, options.max_bad);
-    if (options.classes.empty()) refuse_lost_classes(all.classes, options.name);
+    check_reading(options.rules, all.notes, [&] {
+      if (options.classes.empty()) refuse_lost_classes(all.classes, options.name);
+    });
     return all;
   }
 

@@ -33,6 +33,7 @@ struct LabelledText {
 struct LabelledTextOptions {
   std::string label_column = "1";  ///< numbers from 1, or names that the first row holds
   std::string text_column = "2";
+  bool label_chosen = false, text_chosen = false;  ///< see TextColumns
   Header header = Header::automatic;
   /// The classes to use, for evaluating a trained model; a row with another label is bad. Empty:
   /// the classes found, at least two.

@@ -86,7 +86,7 @@ bool counts_rows(const RowFile& file) {
 NumberedHeader find_numbered_header(const RowFile& file, size_t label,
                                     std::span<const std::string> classes) {
   constexpr size_t few = 3, several = 5, many = 8;
-  if (file.rules == 1 || file.rows.size() < 2) return NumberedHeader::no;
+  if (file.rules < 3 || file.rows.size() < 2) return NumberedHeader::no;
   const Cells& first = file.rows.front().fields;
   const std::optional<Ramp> ramp = ramp_of(first);
   if (!ramp) return NumberedHeader::no;

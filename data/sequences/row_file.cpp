@@ -60,9 +60,53 @@ void read_plain_rows(std::string_view text, char separator, RowFile& file) {
   }
 }
 
+// How many fields a line of its own has; 0 where quotes do not close in it.
+size_t field_count(std::string_view line, char separator, bool csv) {
+  if (!csv) return split(line, separator).size();
+  try {
+    const std::vector<CsvRow> rows = parse_csv(line, "", separator);
+    return rows.empty() ? 0 : rows.front().fields.size();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+// Empties the comments above a table, so that lines keep their numbers, and notes them: lines that
+// begin with # and have another number of fields than the first line that does not. Returns where
+// the table begins.
+size_t empty_comments(const std::filesystem::path& path, std::string& text, RowFile& file) {
+  size_t body = 0;
+  const auto line_at = [&](size_t at) {
+    return std::string_view(text).substr(at, text.find('\n', at) - at);
+  };
+  while (body < text.size() && (text[body] == '#' || text[body] == '\n')) {
+    body += std::min(line_at(body).size() + 1, text.size() - body);
+  }
+  const std::string_view table = std::string_view(text).substr(body);
+  if (!text.starts_with('#') || table.empty()) return 0;
+  const char separator = separator_of(path, table);
+  const bool csv = separator == ',';
+  const auto fields = [&](std::string_view line) {
+    return field_count(line, csv ? csv_separator(table) : separator, csv);
+  };
+  const size_t expected = fields(line_at(body));
+  size_t end = 0;
+  int64_t lines = 0;
+  const std::string first = excerpt(line_at(0));
+  for (; end < body && (text[end] == '\n' || fields(line_at(end)) != expected); ++lines) {
+    end += line_at(end).size() + 1;
+  }
+  if (lines == 0) return 0;
+  text.replace(0, end, static_cast<size_t>(lines), '\n');
+  file.notes.push_back(fmt::format(
+      "{}: line 1 ({}){} not read: comments begin with # (in quotes it would be a row)", file.name,
+      first, lines == 1 ? " is" : fmt::format(" and others up to line {} are", lines)));
+  return static_cast<size_t>(lines);
+}
+
 // Rows that may be two, which a CR ends: older runs took it for a part of the text.
 void refuse_stray_cr(RowFile& file) {
-  if (file.rules == 1) return;
+  if (file.rules < 3) return;
   if (file.rows.front().stray_cr) {
     fail(ErrorKind::data, "{}: {}.", file.place(file.rows.front()), stray_cr_reason);
   }
@@ -80,11 +124,13 @@ std::string RowFile::place(const CsvRow& row) const {
 }
 
 RowFile read_rows(const std::filesystem::path& path, int rules) {
-  const std::string text = read_text(path, LineEnds::lf_for_cr);
   RowFile file{.name = printable(path.string()), .rows = {}, .bad = {}, .rules = rules};
-  const char separator = separator_of(path, text);
+  std::string text = read_table(path, rules, file.notes);
+  const size_t begin = rules > 2 ? empty_comments(path, text, file) : 0;
+  const std::string_view table = std::string_view(text).substr(begin);
+  const char separator = separator_of(path, table);
   if (separator == ',') {
-    const char found = csv_separator(text);
+    const char found = csv_separator(table);
     if (found != ',') {
       file.notes.push_back(fmt::format(
           "{}: fields end at {}, as the first line has no comma (in a file that ends in .csv)",
@@ -126,7 +172,7 @@ size_t find_column(RowFile& file, const std::string& column) {
     if (position < count) return position;
     fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file.name, count, column);
   }
-  if (file.rules == 1) {  // took the first of several
+  if (file.rules < 3) {  // took the first of several
     const auto first = std::ranges::find(header.fields, column);
     if (first != header.fields.end()) return static_cast<size_t>(first - header.fields.begin());
   }

@@ -25,6 +25,8 @@ struct SequenceSet {
   std::vector<float> targets;    ///< (sequences, outputs)
   /// What targets are relative to, for regression (data/sequences/series.h).
   std::shared_ptr<const ForecastBases> bases = {};
+  /// Of windows: hashes of the rows of the file that each is made of and forecasts.
+  std::vector<uint64_t> contents = {};
 
   int64_t size() const { return static_cast<int64_t>(starts.size()); }
   int64_t longest() const;
@@ -33,7 +35,7 @@ struct SequenceSet {
   void add_tokens(std::span<const int64_t> sequence);
   /// `sequence` is (steps, features).
   void add_values(std::span<const float> sequence);
-  /// A hash of everything above.
+  /// A hash of everything above but the contents.
   std::string fingerprint() const;
 };
 

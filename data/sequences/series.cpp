@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/io/counted.h"
+#include "core/io/hash.h"
 #include "core/work_progress.h"
 #include "data/sequences/table_header.h"
 #include "data/sequences/time_order.h"
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace whisker {
@@ -49,6 +51,16 @@ class Windows {
   double naive(int64_t last, int64_t j) const {
     const int64_t row = input_.season > 0 ? known_row(last, j, input_.season) : last;
     return row < 0 ? nothing : series_.at(row, column_of(j));
+  }
+
+  /// A hash of all rows that the window reads and forecasts.
+  uint64_t content(int64_t last) const {
+    const int64_t begin = last + 1 - input_.rows_needed(), end = last + 1 + input_.horizon;
+    Hash64 hash;
+    hash.update(std::as_bytes(std::span(series_.values)
+                                  .subspan(static_cast<size_t>(begin * series_.columns),
+                                           static_cast<size_t>((end - begin) * series_.columns))));
+    return hash.value();
   }
 
   bool has_inputs(int64_t last) const {
@@ -127,8 +139,10 @@ void add_window(const Windows& windows, const SeriesInput& input, int64_t last, 
 [[noreturn]] void refuse_last_rows(const Series& series, const SeriesInput& input) {
   const int64_t first = series.rows() - input.rows_needed();
   if (first < 0) {
-    fail(ErrorKind::data, "{}: expected at least {} to forecast from, got {}", series.name,
-         counted(input.rows_needed(), "row"), series.rows());
+    fail(ErrorKind::data,
+         "{}: expected at least {} to forecast from, got {}: a forecast reads the last rows of the "
+         "file. Add the rows before them.",
+         series.name, counted(input.rows_needed(), "row"), series.rows());
   }
   std::vector<BadRow> bad = series.bad;  // each is a row without values
   std::ranges::stable_sort(bad, {}, &BadRow::line);
@@ -232,6 +246,7 @@ SequenceSet cut_windows(const Series& series, const WindowRange& range, const Se
   ForecastBases bases{.input = input};
   for (const int64_t last : windows.within(range)) {
     add_window(windows, input, last, set, bases);
+    set.contents.push_back(windows.content(last));
     for (int64_t j = 0; j < set.outputs; ++j) {
       const Scaling& scaling = input.target_scaling[static_cast<size_t>(j)];
       set.targets.push_back(static_cast<float>(scaling.apply(windows.target(last, j))));

@@ -3,9 +3,11 @@
 #include "core/error.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
+#include "data/files/check_reading.h"
 #include "data/files/file_walk.h"
 #include "data/sequences/numbered_header.h"
 #include "data/sequences/scaling.h"
+#include "data/sequences/text_columns.h"
 
 #include <algorithm>
 #include <array>
@@ -77,6 +79,34 @@ bool only_first_is_column_name(const RowFile& file, size_t column) {
                      [&](const CsvRow& row) { return is_number(row.fields[column]); });
 }
 
+// Whether the first row's label is a class, or that of another row.
+bool is_known_label(const RowFile& file, size_t label, std::span<const std::string> classes) {
+  const std::string& name = file.rows.front().fields[label];
+  return find_name(classes, name).index ||
+         std::any_of(file.rows.begin() + 1, file.rows.end(),
+                     [&](const CsvRow& row) { return row.fields[label] == name; });
+}
+
+// Below a header that was found: throws data for another row without a number or a date, as two
+// rows of names, types and units are.
+void refuse_second_header(RowFile& file) {
+  if (file.rows.empty()) return;
+  const CsvRow& row = file.rows.front();
+  const auto may_be_value = [](const std::string& cell) {
+    const std::string_view begin = trimmed(cell).substr(0, 1);
+    return is_number(cell) || (!begin.empty() && begin[0] >= '0' && begin[0] <= '9');
+  };
+  if (std::ranges::any_of(row.fields, may_be_value)) return;
+  if (std::ranges::none_of(row.fields, is_column_name)) return;
+  check_reading(file.rules, file.notes, [&] {
+    fail(ErrorKind::data,
+         "{}: the row ({}) may hold the names of the columns, or types, units or a comment, as may "
+         "the row above it ({}). Remove the one that does not hold the names; data.header=true "
+         "(--header true of evaluate) keeps the upper one and skips the lower.",
+         file.place(row), quoted_list(row.fields), quoted_list(file.names));
+  });
+}
+
 // The part of drop_rows_header() for what the cells tell.
 bool is_rows_header(const RowFile& file, size_t label, std::span<const std::string> classes) {
   const std::vector<std::string>& first = file.rows.front().fields;
@@ -85,13 +115,10 @@ bool is_rows_header(const RowFile& file, size_t label, std::span<const std::stri
     any_value = any_value || (i != label && is_number(first[i]));
     any_name = any_name || (i != label && is_column_name(first[i]));
   }
-  if (file.rules == 1) return !any_value;
+  if (file.rules == 1 || (file.rules == 2 && !any_value)) return !any_value;
   if (label >= first.size()) return any_name && !any_value;
   const std::string& name = first[label];
-  const bool is_class = find_name(classes, name).index ||
-                        std::any_of(file.rows.begin() + 1, file.rows.end(),
-                                    [&](const CsvRow& row) { return row.fields[label] == name; });
-  if (is_class) return false;
+  if (is_known_label(file, label, classes)) return false;
   // Names may be numbers ("label,0,1,2").
   return (any_name && !any_value && !is_number(name)) || is_column_word(name) ||
          only_first_is_column_name(file, label);
@@ -110,19 +137,20 @@ void refuse_other_column(const RowFile& file, size_t column, size_t other, std::
 }
 
 // Of a header that was removed: whether it calls another column the label.
-void check_label_name(const RowFile& file, size_t label) {
-  if (file.rules == 1 || label >= file.names.size()) return;
-  if (is_one_of(label_words, file.names[label])) return;
-  if (const auto other = column_called_label(file.names, label)) {
-    refuse_other_column(file, label, *other, "label", "data.label_column");
-  }
+void check_label_name(RowFile& file, size_t label) {
+  if (label >= file.names.size() || names_label(file.names[label])) return;
+  const auto other = column_called_label(file.names, label);
+  if (!other) return;
+  check_reading(file.rules, file.notes,
+                [&] { refuse_other_column(file, label, *other, "label", "data.label_column"); });
 }
 
-void check_text_name(const RowFile& file, size_t label, size_t text) {
-  if (file.rules == 1 || file.names.empty() || is_one_of(text_words, file.names[text])) return;
+void check_text_name(RowFile& file, size_t label, size_t text) {
+  if (file.names.empty() || names_text(file.names[text])) return;
   for (size_t i = 0; i < file.names.size(); ++i) {
-    if (i == label || !is_one_of(sure_text_words, file.names[i])) continue;
-    refuse_other_column(file, text, i, "text", "data.text.text_column");
+    if (i == label || !names_text(file.names[i], true)) continue;
+    check_reading(file.rules, file.notes,
+                  [&] { refuse_other_column(file, text, i, "text", "data.text.text_column"); });
   }
 }
 
@@ -144,7 +172,8 @@ void drop_likely_text_header(RowFile& file, size_t label, size_t text,
   if (words || only_first_is_column_name(file, label)) return drop_noted(file);
   const bool single = std::ranges::any_of(
       counts, [&](const auto& one) { return one.first != name && one.second == 1; });
-  if (single) return;  // other classes have one example as well
+  const bool commented = file.rules > 2 && first.fields[0].starts_with('#');
+  if (single && !commented) return;  // other classes have one example as well
   fail(
       ErrorKind::data,
       "{}:{}: the first row may hold the names of the columns, or an example of a class {} that no "
@@ -153,6 +182,14 @@ void drop_likely_text_header(RowFile& file, size_t label, size_t text,
 }
 
 }  // namespace
+
+bool names_label(std::string_view cell) {
+  return is_one_of(label_words, cell);
+}
+
+bool names_text(std::string_view cell, bool surely) {
+  return is_one_of(surely ? sure_text_words : Words(text_words), cell);
+}
 
 bool is_column_name(std::string_view cell) {
   constexpr std::array<std::string_view, 8> missing = {"na",   "n/a", "#n/a", "null",
@@ -175,6 +212,10 @@ void drop_text_header(RowFile& file, Header header, const TextColumns& columns,
                       std::span<const std::string> classes) {
   const bool named = columns.label_named || columns.text_named;
   check_header_named(header, named, file.name);
+  if (header != Header::absent && classes.empty()) {
+    check_reading(file.rules, file.notes,
+                  [&] { refuse_types(file, named || header == Header::present, columns); });
+  }
   if (named || header == Header::present) {
     file.drop_header();
   } else if (header == Header::automatic) {
@@ -189,24 +230,31 @@ void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
   check_header_named(header, named, file.name);
   if ((named && file.rules > 1) || header == Header::present) {
     file.drop_header();
-  } else if (header == Header::automatic && !drop_numbered_header(file, label, classes) &&
-             is_rows_header(file, label, classes)) {
-    drop_noted(file);
+  } else if (header == Header::automatic) {
+    const bool numbered = drop_numbered_header(file, label, classes);
+    if (!numbered && is_rows_header(file, label, classes)) drop_noted(file);
+    const bool labelled = !file.rows.empty() && label < file.rows.front().fields.size();
+    const bool dropped = !file.names.empty();
+    if (dropped && !(labelled && is_known_label(file, label, classes))) refuse_second_header(file);
   }
   if (!named) check_label_name(file, label);
 }
 
 void drop_series_header(RowFile& file, Header header, bool named, std::span<const size_t> columns) {
   check_header_named(header, named, file.name);
-  if ((named && file.rules > 1) || header == Header::present) return file.drop_header();
+  if ((named && file.rules > 2) || header == Header::present) return file.drop_header();
   if (header == Header::absent) return;
-  if (drop_numbered_header(file, file.rows.front().fields.size())) return;
+  if (drop_numbered_header(file, file.rows.front().fields.size())) {
+    return refuse_second_header(file);
+  }
   const std::vector<std::string>& first = file.rows.front().fields;
   const bool any_value =
       std::ranges::any_of(columns, [&](size_t i) { return is_number(first[i]); });
   const bool any_name =
       std::ranges::any_of(columns, [&](size_t i) { return is_column_name(first[i]); });
-  if (!any_value && (any_name || file.rules == 1)) drop_noted(file);
+  if (any_value || !(any_name || file.rules < 3)) return;
+  drop_noted(file);
+  refuse_second_header(file);
 }
 
 std::optional<size_t> column_called_label(std::span<const std::string> names, size_t label) {
@@ -224,7 +272,7 @@ std::optional<size_t> column_called_label(std::span<const std::string> names, si
 std::vector<std::string> names_of(const RowFile& file, std::span<const size_t> columns,
                                   std::span<const std::string> expected) {
   std::vector<std::string> names;
-  if (file.names.empty() || file.rules == 1) return names;
+  if (file.names.empty() || file.rules < 3) return names;
   for (const size_t column : columns) names.push_back(printable(file.names[column]));
   for (size_t i = 0; i < std::min(names.size(), expected.size()); ++i) {
     if (to_small_letters(trimmed(names[i])) == to_small_letters(trimmed(expected[i]))) continue;

@@ -13,11 +13,7 @@
 
 namespace whisker {
 
-/// The positions of two columns, and whether they were given by name.
-struct TextColumns {
-  size_t label = 0, text = 1;
-  bool label_named = false, text_named = false;
-};
+struct TextColumns;  // data/sequences/text_columns.h
 
 /// Removes the first row of a table of texts if it is a header, by `header` or by what the cells
 /// tell, and notes what was assumed. With named columns it is one. `classes`: those of a trained
@@ -37,6 +33,11 @@ void drop_series_header(RowFile& file, Header header, bool named, std::span<cons
 /// Whether a cell may name a column: no number, also none that is too large, and nothing that
 /// stands for a missing value.
 bool is_column_name(std::string_view cell);
+
+/// Whether a cell is a name that columns of labels, or of texts, have in published tables;
+/// `surely`: that can mean nothing else.
+bool names_label(std::string_view cell);
+bool names_text(std::string_view cell, bool surely = false);
 
 /// The first column, but for `label`, whose name says that it holds labels: label, class, target,
 /// y.

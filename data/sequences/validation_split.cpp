@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace whisker {
@@ -95,6 +96,22 @@ std::vector<int64_t> find_copies(std::span<const uint64_t> sizes,
     originals[at] = seen.emplace(std::pair(sizes[at], hashes[i]), alike[i]).first->second;
   }
   return originals;
+}
+
+Contradictions find_contradictions(std::span<const int64_t> originals,
+                                   std::span<const int64_t> labels) {
+  std::map<int64_t, std::set<int64_t>> labels_of;  // by original
+  Contradictions found;
+  for (size_t i = 0; i < originals.size(); ++i) {
+    const auto other = static_cast<int64_t>(i);
+    auto& all = labels_of[originals[i]];
+    if (all.insert(labels[i]).second && all.size() == 2 && found.second == 0) {
+      found = {.first = originals[i], .second = other};
+    }
+  }
+  found.count = std::ranges::count_if(
+      originals, [&](int64_t original) { return labels_of[original].size() > 1; });
+  return found;
 }
 
 }  // namespace whisker

@@ -25,4 +25,13 @@ std::vector<bool> choose_validation(std::span<const int64_t> labels,
 std::vector<int64_t> find_copies(std::span<const uint64_t> sizes,
                                  const std::function<uint64_t(int64_t)>& content);
 
+/// Examples of equal content that have different labels.
+struct Contradictions {
+  int64_t count = 0;              ///< all that another one contradicts
+  int64_t first = 0, second = 0;  ///< a pair
+};
+/// `originals` from find_copies().
+Contradictions find_contradictions(std::span<const int64_t> originals,
+                                   std::span<const int64_t> labels);
+
 }  // namespace whisker

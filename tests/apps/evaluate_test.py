@@ -247,8 +247,11 @@ class Evaluate(ProgramTest):
                             "train.epochs=6", "train.batch_size=4", "name=reviews")
         self.assertIn("36 training and 4 validation", done.stderr)
         best = "runs/reviews/best.safetensors"
-        whole = json.loads(self.whisker("evaluate", best, "reviews", "--json").stdout)
-        self.assertEqual(whole["texts"], 40)
+        done = self.whisker("evaluate", best, "reviews", "--json")
+        whole = json.loads(done.stdout)
+        self.assertEqual((whole["texts"], whole["trained_on"]), (40, 36))
+        self.assertIn("36 of these 40 texts trained the weights (reviews): the metrics do not apply", done.stderr)
+        self.assertEqual(self.whisker("-q", "evaluate", best, "reviews").stderr, "")
         self.assertGreaterEqual(whole["accuracy"], 0.9)
         stored = json.loads(self.metadata(best)["metrics"])
         split = json.loads(self.whisker("evaluate", best, "--split", "val", "--json", "--batch-size", "4").stdout)
@@ -258,6 +261,8 @@ class Evaluate(ProgramTest):
         tested = self.whisker("train", "--resume", "runs/reviews", "data.test=test").stderr
         self.assertIn("data.test: skipped: test/pos/empty.txt: the text is empty", tested)
         self.assertIn("test: examples 40 ", tested)
+        self.assertIn("warning: 36 of the 40 test texts are training texts, too, such as test/neg/", tested)
+        self.assertIn("warning: 4 of the 40 test texts are validation texts, too, such as test/", tested)
         checked = self.whisker("data", "check", "reviews").stdout
         self.assertIn("32 training and 8 validation texts in 2 classes", checked)
         (self.folder / "reviews/urls.txt").write_text("beside\n")

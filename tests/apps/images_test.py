@@ -142,31 +142,75 @@ class Images(ProgramTest):
             self.whisker("train", "--data", "alike", f"data.label_pattern={pattern}", "--dry-run", "device=cpu")
         self.whisker("train", "--data", "wrapped/data", "--dry-run", "device=cpu")
 
-    def test_sensors_of_12_bits_are_not_black(self):
+    def write_deep(self, name, base, step, pgm=False):
+        """12 files of 16 bits in two classes."""
         for label in range(2):
-            folder = self.folder / f"sensor/c{label}"
+            folder = self.folder / f"{name}/c{label}"
             folder.mkdir(parents=True)
             for i in range(6):
-                rows = b"".join(b"\0" + struct.pack(">8H", *(8 * [500 + 3000 * label + 99 * i])) for _ in range(8))
+                row = struct.pack(">8H", *(8 * [base + step * label + 99 * i]))
+                if pgm:
+                    (folder / f"{i}.pgm").write_bytes(b"P5 8 8 65535\n" + 8 * row)
+                    continue
                 (folder / f"{i}.png").write_bytes(
                     PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 16, 0, 0, 0, 0))
-                    + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
-        bits = "data.png_bits is 12: the largest sample in 12 of 12 PNG files of 16 bits is 3995"
-        done = self.whisker("train", "c.yaml", "name=sensor", "data.train=sensor", "data.val=sensor")
-        self.assertIn(bits, done.stderr)
-        self.assertIn("png_bits: 12", (self.folder / "runs/sensor/config.yaml").read_text())
-        self.assertIn(bits, self.whisker("data", "check", "sensor").stdout)
-        self.assertIn(bits, self.whisker("data", "stats", "sensor").stdout)
-        black = "12 PNG files of 16 bits hold samples below 4096 and look nearly black: --input png_bits=12"
-        for command in ("classify", "evaluate"):
-            own = self.whisker(command, "runs/sensor/best.safetensors", "sensor", "--json")
-            self.assertNotIn("black", own.stderr)
-            other = self.whisker(command, self.weights, "sensor", "--json")
-            self.assertIn(black, other.stderr)
+                    + png_chunk(b"IDAT", zlib.compress(8 * (b"\0" + row))) + png_chunk(b"IEND", b""))
+
+    def test_sensors_of_12_bits_are_not_black(self):
+        self.write_deep("sensor", 500, 3000)
+        self.write_deep("sensor_pgm", 500, 3000, pgm=True)
+        self.write_deep("full", 5000, 50000)
+        bits = "data.png_bits is 12: the largest sample in 12 of 12 files of 16 bits is 3995"
+        for name in ("sensor", "sensor_pgm"):
+            done = self.whisker("train", "c.yaml", f"name={name}", f"data.train={name}", f"data.val={name}")
+            self.assertIn(bits, done.stderr)
+            self.assertIn("png_bits: 12", (self.folder / f"runs/{name}/config.yaml").read_text())
+            self.assertIn(bits, self.whisker("data", "check", name).stdout)
+            self.assertIn(bits, self.whisker("data", "stats", name).stdout)
+            dark = ("12 files of 16 bits hold samples up to 3995 and look dark, as the weights read 16 bits: "
+                    "--input png_bits=12 reads 12 bits")
+            for command in ("classify", "evaluate"):
+                own = self.whisker(command, f"runs/{name}/best.safetensors", "sensor", "sensor_pgm", "--json")
+                self.assertNotIn("dark", own.stderr)
+                self.assertIn(dark, self.whisker(command, self.weights, name, "--json").stderr)
         dark = self.whisker("classify", self.weights, "sensor/c1/0.png", "--json").stdout
         bright = self.whisker("classify", self.weights, "sensor/c1/0.png", "--json", "--input", "png_bits=12")
-        self.assertNotIn("black", bright.stderr)
+        self.assertNotIn("dark", bright.stderr)
         self.assertNotEqual(bright.stdout, dark)
+        # More bits than the weights read: two readings, of which nobody chooses one.
+        trained = "runs/sensor/best.safetensors"
+        too_large = (" is 55495, and the weights read 12 bits, up to 4095. --input png_bits=16 reads all samples, "
+                     "--input png_bits=12 larger ones as white")
+        self.assertIn("evaluate: the largest sample in 12 of 12 files of 16 bits" + too_large,
+                      self.whisker("evaluate", trained, "full", code=3).stderr)
+        self.assertIn("full/c1/5.png: its largest sample" + too_large,
+                      self.whisker("classify", trained, "full", "sensor", code=3).stderr)
+        for chosen in ("12", "16"):
+            for command in ("evaluate", "classify"):
+                done = self.whisker(command, trained, "full", "--input", f"png_bits={chosen}")
+                self.assertNotIn("samples", done.stderr)
+        two = ("c.yaml", "name=two", "data.train=sensor", "data.val=full")
+        self.assertIn("data.val: the largest sample in 12 of 12 files of 16 bits is 55495, in data.train 3995. "
+                      "data.png_bits=16 reads all as they are, data.png_bits=12 larger samples as white.",
+                      self.whisker("train", *two, code=3).stderr)
+        self.whisker("train", *two, "data.png_bits=12", "--dry-run")
+        turned = self.whisker("train", "c.yaml", "name=turned", "data.train=full", "data.val=sensor")
+        self.assertIn("in data.train 55495: it looks dark, as data.png_bits is 16", turned.stderr)
+
+    def test_transparent_pixels_are_said(self):
+        write_classes(self.folder / "clear", 4, 1)
+        rows = 8 * (b"\0" + 8 * bytes((10, 20, 30, 0)))
+        for label in range(2):
+            (self.folder / f"clear/c{label}/0.png").write_bytes(
+                PNG_SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 6, 0, 0, 0))
+                + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
+        said = "have an alpha channel: transparent pixels become white"
+        done = self.whisker("train", "c.yaml", "name=clear", "data.train=clear", "data.val=val")
+        self.assertIn(f"data.train: 10 of 10 files used; 2 {said}", done.stderr)
+        self.assertIn(f"10 of 10 files used; 2 {said}", self.whisker("data", "check", "clear").stdout)
+        self.assertIn(f"10 of 10 files used; 2 {said}", self.whisker("evaluate", self.weights, "clear").stderr)
+        self.assertIn(f"2 images {said}", self.whisker("classify", self.weights, "clear").stderr)
+        self.assertIn("1 image has an alpha", self.whisker("classify", self.weights, "clear/c0/0.png").stderr)
 
     def test_a_folder_of_nothing_else(self):
         for label in range(2):

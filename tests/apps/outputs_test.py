@@ -49,9 +49,12 @@ class Outputs(ProgramTest):
         "import": ["import", "w.safetensors", "-o"],
         "export": ["export", "w.safetensors", "-o"],
         "svg": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "page": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "mermaid": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "dot": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
-    ending = {"export": ".onnx", "svg": ".svg", "dot": ".dot", "predictions": ".csv", "worst": ".html",
+    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "dot": ".dot",
+              "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
     def content(self):
@@ -103,8 +106,8 @@ class Outputs(ProgramTest):
         inputs = {"predictions": ["w.safetensors", "labels.csv", "val/c0/500.png"],
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
-                  "import": ["w.safetensors"], "export": ["w.safetensors"], "svg": ["c.yaml"], "dot": ["c.yaml"],
-                  "record": ["c.yaml"]}
+                  "import": ["w.safetensors"], "export": ["w.safetensors"],
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):
@@ -112,7 +115,7 @@ class Outputs(ProgramTest):
                     out = self.folder / f"link_{name}{number}{link.__name__ if link else ''}{ending}"
                     if link:
                         link(self.folder / path, out)
-                    elif ending in (".onnx", ".svg", ".dot") or name == "record":
+                    elif ending in (".onnx", ".svg", ".dot", ".mmd") or name in ("page", "record"):
                         continue
                     else:
                         out = self.folder / path
@@ -166,7 +169,7 @@ class Outputs(ProgramTest):
 
     def test_edited_outputs_are_kept(self):
         """What a person changed in a page, drawing or network, or what an earlier version wrote without a checksum."""
-        for name in ("worst", "svg", "dot", "export"):
+        for name in ("worst", "svg", "page", "mermaid", "dot", "export"):
             with self.subTest(name):
                 out = self.folder / f"edited_{name}{self.ending[name]}"
                 self.whisker(*self.files[name], out)
@@ -205,8 +208,8 @@ class Outputs(ProgramTest):
                 self.whisker(*command, str(plain))
                 self.assertTrue(out.is_fifo())
                 content = plain.read_bytes()
-                if name == "record":  # two of them differ by times
-                    self.assertTrue(read and b"whisker recording" in read[0])
+                if name in ("record", "page"):  # two of them differ by times
+                    self.assertTrue(read and {"record": b"whisker recording", "page": b"study graph"}[name] in read[0])
                 else:
                     self.assertTrue(read and read[0] == content)
                 out.unlink()

@@ -89,6 +89,7 @@ TEST(Expression, HasTheOperatorsOfTheTable) {
                                             "conv2d_with_sums",
                                             "add_batch_norms",
                                             "batch_norm_max_pool2d",
+                                            "batch_norm_excite",
                                             "batch_norm_conv2d"};
   for (const OperatorRow& row : operator_table()) {
     const bool known = std::find(names.begin(), names.end(), row.name) != names.end();

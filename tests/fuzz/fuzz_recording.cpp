@@ -33,6 +33,7 @@ void show(const Recording& recording) {
   }
   tape_listing(recording);
   tape_dot(recording);
+  tape_mermaid(recording);
   tape_svg(recording);
 }
 

@@ -115,6 +115,21 @@ std::shared_ptr<Sequential> inverted_residual() {
   return classifier(net, 16);
 }
 
+std::shared_ptr<Sequential> squeeze_excite() {
+  auto factors = std::make_shared<Sequential>();
+  factors->make<AdaptiveAvgPool2D>(1);
+  factors->add<Conv2D>({.in_channels = 8, .filters = 4, .kernel = 1}, "fc1");
+  factors->make<ActivationLayer>(relu_spec);
+  factors->add<Conv2D>({.in_channels = 4, .filters = 8, .kernel = 1}, "fc2");
+  factors->make<ActivationLayer>(ActivationSpec{.kind = Activation::sigmoid});
+  auto net = std::make_shared<Sequential>();
+  net->add<Conv2D>({.in_channels = 3, .filters = 8, .padding = 1, .bias = false}, "conv1");
+  net->add<BatchNorm>({.channels = 8, .activation = {Activation::silu}}, "bn1");
+  net->add_named("excite", std::make_shared<Multiply>(std::vector<Branches::Branch>{
+                               {"", std::make_shared<Sequential>()}, {"factors", factors}}));
+  return classifier(net, 8);
+}
+
 struct Row {
   const char* name;
   std::shared_ptr<Sequential> (*network)();
@@ -151,6 +166,14 @@ const std::vector<Row>& rows() {
        {"batch_norm of bn1", "conv2d of depthwise", "batch_norm of bn2", "conv2d of project"},
        {"batch_norm_conv2d of depthwise", "batch_norm of bn2", "conv2d of project"},
        {{"bn1", "bn2"}}},
+      {"norm_excite",
+       squeeze_excite,
+       {4, 8, 8, 3},
+       {{}, {"conv1"}, {"excite.factors.fc1"}},
+       {"bn1", "excite", "excite.factors.fc2"},
+       {"batch_norm of bn1", "conv2d of excite.factors.fc2", "mul of excite"},
+       {"batch_norm_squeeze of excite", "conv2d of excite.factors.fc2", "excite of excite"},
+       {{"bn1"}}},
       {"epilogues",
        epilogues,
        {4, 8, 8, 3},

@@ -108,7 +108,7 @@ TEST(Presets, TakeTheGridOfPositionsThatIsSaid) {
               testing::HasSubstr("from 1 to 256"));
 }
 
-// On a device that multiplies there, every block's gradient reaches the norm before it in parts.
+// On a device that multiplies there, every block is one operator with the norm before it.
 TEST(Presets, WriteNoGradientOfWhatSqueezeExciteScales) {
   test::RecordingBackend backend(backend_of(reference_device));
   const ReferenceStandIn stand_in(backend);

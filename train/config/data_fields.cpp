@@ -161,7 +161,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
            .low = 1,
            .high = newest_data_rules});
   v.field("png_bits", c.png_bits,
-          {.about = "bits of the samples in PNG files of 16 bits: 12 for many sensors; auto: what "
+          {.about = "bits of the samples in PNG, PGM and PPM files of 16 bits: 12 for many "
+                    "sensors; auto: what "
                     "32 training images need; 16: as they are",
            .low = 8,
            .high = 16});

@@ -9,12 +9,14 @@
 #include "data/loader/device_loader.h"
 #include "data/parallel.h"
 #include "layers/memory_plan.h"
+#include "train/data/copies.h"
 #include "train/data/run_data.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace whisker {
@@ -57,6 +59,10 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
     if (const std::string note = split.note(); !note.empty()) {
       notes.push_back("data.val_split: " + note);
     }
+    std::string contradicting = contradiction_note(
+        {split.contradictions}, folders.train.size(), "images",
+        [&](int64_t i) { return folders.train.files[static_cast<size_t>(i)].path; });
+    if (!contradicting.empty()) notes.push_back(std::move(contradicting));
     folders = {std::move(split.train), std::move(split.val)};
   }
   std::string missing = missing_classes(folders.val.labels(), folders.val.classes, "images",
@@ -201,15 +207,43 @@ void check_takes_both_sizes(const Model& model, const DataConfig& data) {
   }
 }
 
+namespace {
+
+// data.png_bits: auto: the bits of the training images, and of those split from them. Validation or
+// test images of more bits are refused; fewer are said.
+int settle_png_bits(const DataConfig& data, const ImageFolders& folders,
+                    std::vector<std::string>& notes) {
+  const auto workers = static_cast<int>(data.workers.value.value_or(auto_workers));
+  const PngBits found = find_png_bits(folders.train, workers);
+  if (std::string note = found.note(); !note.empty()) notes.push_back(std::move(note));
+  for (const auto& [key, folder, own] :
+       {std::tuple("data.val", &folders.val, data.val.empty()),
+        std::tuple("data.test", &folders.test, data.test.empty())}) {
+    if (own) continue;
+    const PngBits other = find_png_bits(*folder, workers);
+    if (other.bits == found.bits || other.largest == 0) continue;
+    const std::string differs =
+        fmt::format("{}: the largest sample in {} of {} of 16 bits is {}, in data.train {}", key,
+                    other.read, counted(other.files, "file"), other.largest, found.largest);
+    if (other.bits > found.bits) {
+      fail(ErrorKind::data,
+           "{}. data.png_bits={} reads all as they are, data.png_bits={} larger samples as white. "
+           "Set one of them.",
+           differs, other.bits, found.bits);
+    }
+    notes.push_back(fmt::format("{}: it looks dark, as data.png_bits is {}", differs, found.bits));
+  }
+  return found.bits;
+}
+
+}  // namespace
+
 RunData open_images(const Config& config, Partition part) {
   std::vector<std::string> notes;
   ImageFolders folders = open_folders(config, notes);
   Preprocess preprocess = preprocess_of(config.data);
   if (!config.data.png_bits.value && config.data.rules > 1) {
-    const PngBits found = find_png_bits(
-        folders.train, static_cast<int>(config.data.workers.value.value_or(auto_workers)));
-    preprocess.rules.png_bits = found.bits;
-    if (found.bits < 16) notes.push_back(found.note());
+    preprocess.rules.png_bits = settle_png_bits(config.data, folders, notes);
   }
   if (preprocess.resize_mode == ResizeMode::crop) {
     std::string note =

@@ -46,14 +46,15 @@ struct Opener {
   LabelledSequences operator()(const TextInput& input) const {
     TokenCounts counts;
     if (network.signature().task() == Task::language_model) {
-      const std::string text = read_plain_text(path);
+      const std::string text = read_plain_text(path, options.rules);
       input.count(text, counts);
       LabelledSequences all{
           .source = std::make_unique<TextStream>(
               input.encode(text),
               TextStreamOptions{
                   .rows = batch_size, .steps = network.signature().usual_steps(), .part = part}),
-          .bad = {}};
+          .bad = {},
+          .contents = contents_of(text)};
       if (std::string note = input.unknown_note(counts); !note.empty()) {
         all.notes.push_back(std::move(note));
       }
@@ -66,7 +67,8 @@ struct Opener {
          .header = options.header.value_or(input.header),
          .classes = network.classes(),
          .max_bad = any,
-         .name = "evaluate"});
+         .name = "evaluate",
+         .rules = options.rules});
     if (!options.csv.empty()) keep_listed(text);
     const std::vector<int64_t> all = all_of(text.examples.size());
     for (const LabelledText::Example& one : text.examples) input.count(one.text, counts);
@@ -77,6 +79,7 @@ struct Opener {
             .bad = std::move(text.bad),
             .use = text.use(),
             .notes = std::move(text.notes),
+            .contents = contents_of(text),
             .examples = kept(text, all)};
   }
   LabelledSequences operator()(const RowsInput& input) const {
@@ -87,7 +90,8 @@ struct Opener {
          .max_bad = any,
          .header = options.header.value_or(input.header),
          .classes = network.classes(),
-         .names = input.names});
+         .names = input.names,
+         .rules = options.rules});
     if (!options.csv.empty()) keep_listed(rows);
     if (rows.labels.empty()) {
       fail(ErrorKind::usage, "evaluate: expected the column of the labels, got 'none'.");
@@ -96,16 +100,19 @@ struct Opener {
     return {.source = with_labels(encode(rows, all, input, network.classes()), rows.notes),
             .bad = std::move(rows.bad),
             .notes = std::move(rows.notes),
+            .contents = contents_of(rows),
             .examples = kept(rows, all)};
   }
   LabelledSequences operator()(const SeriesInput& input) const {
     SeriesInput as_given = input;
     as_given.header = options.header.value_or(input.header);
-    Series series = read_series(path, as_given, any);
-    return {.source = in_order(cut_windows(series, {.begin = 0, .end = series.rows()}, input),
-                               batch_size),
+    Series series = read_series(path, as_given, any, options.rules);
+    SequenceSet windows = cut_windows(series, {.begin = 0, .end = series.rows()}, input);
+    std::vector<uint64_t> contents = std::move(windows.contents);
+    return {.source = in_order(std::move(windows), batch_size),
             .bad = std::move(series.bad),
-            .notes = std::move(series.notes)};
+            .notes = std::move(series.notes),
+            .contents = std::move(contents)};
   }
 
  private:

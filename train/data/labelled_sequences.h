@@ -8,6 +8,7 @@
 #include "train/data/run_data.h"
 #include "train/model/network.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@ struct LabelledSequences {
   std::vector<BadRow> bad;              ///< skipped rows
   std::string use = {};                 ///< of a folder's files: see use_of_files()
   std::vector<std::string> notes = {};  ///< what was assumed
+  std::vector<uint64_t> contents = {};  ///< see RunData::train_contents
   /// Of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> examples = {};
 };
@@ -34,6 +36,7 @@ struct LabelledOptions {
   /// Of texts and rows: the examples that this CSV lists, with its labels; see listed_examples().
   std::filesystem::path csv = {};
   KeepExamples keep = KeepExamples::no;
+  int rules = newest_data_rules;  ///< see Note [Data rules]
 };
 
 /// Opens `path`, laid out as the training data of `network`, in batches of `batch_size`; of a

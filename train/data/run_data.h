@@ -39,6 +39,9 @@ struct RunData {
   /// The datasets of image loaders, with the stamps of all images; null for other data.
   std::shared_ptr<ImageDataset> train_images = {}, val_images = {};
   std::unique_ptr<BatchSource> train = {}, val = {};
+  /// Hashes of the contents, by the index in batches; of language models of lines of 32 bytes or
+  /// more, of images none: see ImageFile::content.
+  std::vector<uint64_t> train_contents = {}, val_contents = {};
   /// Of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> train_examples = {}, val_examples = {};
   /// With features: cached, the training images in order and as validation sees images.

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/text.h"
 #include "data/class_names.h"
+#include "data/files/check_reading.h"
 #include "data/sequences/label_reading.h"
 #include "data/sequences/labelled_text.h"
 #include "data/sequences/rows_input.h"
@@ -10,6 +11,7 @@
 #include "data/sequences/series.h"
 #include "data/sequences/text_stream.h"
 #include "data/sequences/validation_split.h"
+#include "train/data/copies.h"
 #include "train/data/initial_input.h"
 #include "train/data/run_data.h"
 #include "train/data/sequence_sets.h"
@@ -115,6 +117,52 @@ void keep_few(const Config& config, Parts& parts) {
   parts = {.train = few, .val = few};
 }
 
+// Validation examples that are training examples, too; `place` is that of a validation example.
+void note_shared(const Config& config, RunData& run, const PlaceOf& place = {}) {
+  const DataConfig& data = config.data;
+  std::error_code error;
+  if (config.train.overfit_batches > 0 ||
+      std::filesystem::equivalent(data.train, data.val, error)) {
+    return;
+  }
+  const SharedImages shared = find_shared(run.val_contents, run.train_contents, place);
+  std::string note =
+      shared_note(shared, std::ssize(run.val_contents),
+                  validation_part(content_name(run.signature), data.val.empty()), "training");
+  if (!note.empty()) run.notes.push_back(std::move(note));
+}
+
+// The contents of labelled examples, and what is to be said of copies among them.
+struct LabelledContents {
+  std::vector<uint64_t> contents;
+  PlaceOf place;  // of an example
+};
+
+void note_copies(const Config& config, const LabelledContents& train, const LabelledContents& val,
+                 std::span<const int64_t> labels, const Parts& parts, RunData& run) {
+  for (const int64_t i : parts.train) {
+    run.train_contents.push_back(train.contents[static_cast<size_t>(i)]);
+  }
+  for (const int64_t i : parts.val) {
+    run.val_contents.push_back(val.contents[static_cast<size_t>(i)]);
+  }
+  const auto originals = find_copies(
+      train.contents, [&](int64_t i) { return train.contents[static_cast<size_t>(i)]; });
+  std::string note = contradiction_note({find_contradictions(originals, labels)},
+                                        std::ssize(labels), run.signature.examples(), train.place);
+  if (!note.empty()) run.notes.push_back(std::move(note));
+  note_shared(config, run, [&](int64_t i) { return val.place(parts.val[static_cast<size_t>(i)]); });
+}
+
+LabelledContents labelled_contents(const LabelledText& text) {
+  return {contents_of(text),
+          [&](int64_t i) { return text.examples[static_cast<size_t>(i)].place; }};
+}
+
+LabelledContents labelled_contents(const LabelledRows& rows) {
+  return {contents_of(rows), [&](int64_t i) { return rows.places[static_cast<size_t>(i)]; }};
+}
+
 void note_unknown(const char* name, const TextInput& input, const TokenCounts& counts,
                   RunData& run) {
   const std::string note = input.unknown_note(counts);
@@ -161,6 +209,8 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
                         std::vector<std::string> classes) {
     return read_labelled_text(path, {.label_column = data.label_column,
                                      .text_column = data.text.text_column,
+                                     .label_chosen = config.given.contains("data.label_column"),
+                                     .text_chosen = config.given.contains("data.text.text_column"),
                                      .header = data.header,
                                      .classes = std::move(classes),
                                      .max_bad = data.max_bad,
@@ -201,6 +251,8 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
     run.val_examples = examples_of(validated, parts.val);
   }
   run.signature = {.input = std::move(input), .classes = train.classes};
+  note_copies(config, labelled_contents(train), labelled_contents(validated), train.labels(), parts,
+              run);
   make_sources(config, std::move(split), run);
   return run;
 }
@@ -209,10 +261,11 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
 
 RunData open_language(const Config& config, Partition part) {
   const DataConfig& data = config.data;
-  std::string train = read_plain_text(data.train);
+  const auto rules = static_cast<int>(data.rules);
+  std::string train = read_plain_text(data.train, rules);
   std::string val;
   if (!data.val.empty()) {
-    val = read_plain_text(data.val);
+    val = read_plain_text(data.val, rules);
   } else {  // the end of the text, from a whole character on
     auto cut = static_cast<size_t>(static_cast<double>(train.size()) * (1 - data.val_split));
     while (cut < train.size() && (static_cast<uint8_t>(train[cut]) & 0xc0u) == 0x80u) ++cut;
@@ -240,6 +293,9 @@ RunData open_language(const Config& config, Partition part) {
   auto train_stream = std::make_unique<TextStream>(std::move(tokens), options);
   auto val_stream = std::make_unique<TextStream>(std::move(val_tokens), options);
   run.signature = {.input = std::move(input), .classes = {}};
+  run.train_contents = contents_of(train);
+  run.val_contents = contents_of(val);
+  if (!data.val.empty()) note_shared(config, run);
   run.train_size = train_stream->predictions();
   run.val_size = val_stream->predictions();
   run.steps = data.text.steps;
@@ -318,6 +374,8 @@ RunData open_rows(const Config& config, Partition part, KeepExamples keep) {
     run.val_examples = examples_of(own ? train : other, parts.val);
   }
   run.signature.input = std::move(input);
+  note_copies(config, labelled_contents(train), labelled_contents(own ? train : other), labels,
+              parts, run);
   make_sources(config, std::move(split), run);
   return run;
 }
@@ -364,7 +422,7 @@ RunData open_series(const Config& config, Partition part) {
   run.part = part;
   const auto rules = static_cast<int>(data.rules);
   const Series train = read_series(data.train, input, data.max_bad, rules);
-  if (rules > 1) refuse_doubled_columns(input, train);
+  check_reading(rules, run.notes, [&] { refuse_doubled_columns(input, train); });
   input.names = train.names;
   note_bad_rows(train.bad, run);
   add_notes(train.notes, "data.train", run);
@@ -394,6 +452,10 @@ RunData open_series(const Config& config, Partition part) {
   split.train = cut_windows(train, range, input);
   if (few > 0) split.val = split.train;
   run.signature.input = std::move(input);
+  run.train_contents = std::move(split.train.contents);
+  run.val_contents = std::move(split.val.contents);
+  // Without data.val windows forecast rows of their own, though a part of the series may repeat.
+  if (!data.val.empty()) note_shared(config, run);
   make_sources(config, std::move(split), run);
   return run;
 }

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/file.h"
+#include "core/io/hash.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "data/class_names.h"
@@ -84,12 +85,40 @@ std::vector<SequenceExample> examples_of(const LabelledRows& rows,
   return examples;
 }
 
-std::string read_plain_text(const std::filesystem::path& path) {
+std::vector<uint64_t> contents_of(const LabelledText& text) {
+  std::vector<uint64_t> contents;
+  for (const LabelledText::Example& one : text.examples) contents.push_back(hash64(one.text));
+  return contents;
+}
+
+std::vector<uint64_t> contents_of(const LabelledRows& rows) {
+  std::vector<uint64_t> contents;
+  for (const std::vector<double>& values : rows.values) {
+    Hash64 hash;
+    hash.update(std::as_bytes(std::span(values)));
+    contents.push_back(hash.value());
+  }
+  return contents;
+}
+
+std::vector<uint64_t> contents_of(std::string_view text) {
+  constexpr size_t least_bytes = 32;
+  std::vector<uint64_t> contents;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    if (line.size() >= least_bytes) contents.push_back(hash64(line));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return contents;
+}
+
+std::string read_plain_text(const std::filesystem::path& path, int rules) {
   constexpr size_t most_bytes = size_t{1} << 31;
   std::string text = read_file(path, most_bytes, ErrorKind::data, Source::stream);
+  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
   // UTF-8's own mark stays a character: runs that began with it resume.
-  const bool marked = text.starts_with("\xef\xbb\xbf");
-  if (const std::string fault = marked ? "" : decode_text(text, LineEnds::kept); !fault.empty()) {
+  const bool decodes = utf16 || (rules > 2 && !text.starts_with("\xef\xbb\xbf"));
+  if (const std::string fault = decodes ? decode_text(text, LineEnds::kept) : ""; !fault.empty()) {
     fail(ErrorKind::data, "{}: the file {}.", printable(path.string()), fault);
   }
   if (const size_t at = find_invalid_utf8(text); at != std::string::npos) {

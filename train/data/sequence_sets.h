@@ -7,9 +7,11 @@
 #include "data/sequences/sequence_set.h"
 #include "data/sequences/text_input.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -27,13 +29,20 @@ std::vector<int64_t> numbers_of(const LabelledRows& rows, std::span<const std::s
 SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
                    const RowsInput& input, std::span<const std::string> classes);
 
+/// Hashes of what stands in the data: of texts, of the values of rows, and of the lines of a plain
+/// text that have 32 bytes or more, which is too long for chance.
+std::vector<uint64_t> contents_of(const LabelledText& text);
+std::vector<uint64_t> contents_of(const LabelledRows& rows);
+std::vector<uint64_t> contents_of(std::string_view text);
+
 /// The examples `indices`, as they stand in the data.
 std::vector<SequenceExample> examples_of(const LabelledText& text,
                                          std::span<const int64_t> indices);
 std::vector<SequenceExample> examples_of(const LabelledRows& rows,
                                          std::span<const int64_t> indices);
 
-/// The content of a text file. Throws data for a file that is unreadable, empty or invalid UTF-8.
-std::string read_plain_text(const std::filesystem::path& path);
+/// The content of a text file. Throws data for a file that is unreadable, empty or invalid UTF-8,
+/// and, but for older `rules`, looks like UTF-16 without a mark.
+std::string read_plain_text(const std::filesystem::path& path, int rules = newest_data_rules);
 
 }  // namespace whisker

@@ -4,6 +4,7 @@
 #include "core/io/text.h"
 #include "data/images/shared_images.h"
 #include "data/images/split_list.h"
+#include "train/data/copies.h"
 #include "train/data/run_split.h"
 
 #include <filesystem>
@@ -14,28 +15,6 @@ namespace whisker {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string unread_text(const SharedImages& shared) {
-  if (shared.unread == 0) return "";
-  return fmt::format(" ({} more could not be compared in a few seconds: whisker data check)",
-                     shared.unread);
-}
-
-std::string shared_note(const ImageFolder& images, std::string_view kind, const ImageFolder& others,
-                        std::string_view other_kind) {
-  const SharedImages shared = find_shared(images, others);
-  if (shared.count + shared.unread == 0) return "";
-  const std::string_view key = kind == "test" ? "data.test" : "data.val";
-  return fmt::format(
-      "{}{} of the {} {} {} images, too{}{}: they do not measure what other images would. Remove "
-      "them from {}{}.",
-      shared.count > 0 ? "warning: " : "", shared.count,
-      counted(images.size(), fmt::format("{} image", kind)),
-      shared.count == 1 ? "is one of the" : "are", other_kind,
-      shared.count > 0 ? fmt::format(", such as {}", printable(shared.example)) : std::string(),
-      unread_text(shared), key,
-      kind == "test" ? "" : ", or leave data.val out to split data.train");
-}
 
 // The images that trained a run.
 ImageFolder trained_images(const PastRun& run) {
@@ -50,7 +29,7 @@ ImageFolder trained_images(const PastRun& run) {
 }
 
 // Of the weights `from`, then of those that they began with.
-std::string initial_overlap(const std::string& from, const ImageFolder& val) {
+std::string initial_overlap(const std::string& from, ImageFolder& val) {
   constexpr int most_runs = 8;
   std::string weights = from;
   for (int i = 0; i < most_runs && !weights.empty(); ++i) {
@@ -60,7 +39,8 @@ std::string initial_overlap(const std::string& from, const ImageFolder& val) {
       run = run_of(weights);
       std::error_code error;
       if (!run || !fs::exists(run->split(), error)) return "";
-      shared = find_shared(val, trained_images(*run));
+      ImageFolder trained = trained_images(*run);
+      shared = find_shared(val, trained);
     } catch (const Error&) {
       return "";  // a run folder that is damaged; its weights have been read
     }
@@ -72,7 +52,7 @@ std::string initial_overlap(const std::string& from, const ImageFolder& val) {
           i == 0 ? "the weights of init.from"
                  : fmt::format("{}, with which those of init.from began",
                                printable(fs::path(weights).string())),
-          printable(run->split().string()), unread_text(shared));
+          printable(run->split().string()), unread_text(shared.unread));
     }
     weights = run->config.init.from;
   }
@@ -81,7 +61,7 @@ std::string initial_overlap(const std::string& from, const ImageFolder& val) {
 
 }  // namespace
 
-std::vector<std::string> validation_overlap(const Config& config, const ImageFolders& images) {
+std::vector<std::string> validation_overlap(const Config& config, ImageFolders& images) {
   std::vector<std::string> notes;
   const auto add = [&](std::string note) {
     if (!note.empty()) notes.push_back(std::move(note));
@@ -92,13 +72,22 @@ std::vector<std::string> validation_overlap(const Config& config, const ImageFol
                     config.data.val.empty() ? "" : "; data.val is not used"));
   }
   if (config.data.kind != DataKind::images) return notes;
-  add(shared_note(images.test, "test", images.train, "training"));
+  const auto add_shared = [&](ImageFolder& some, const MeasuredPart& part, ImageFolder& others,
+                              std::string_view other_kind) {
+    add(shared_note(find_shared(some, others), some.size(), part, other_kind));
+  };
+  add_shared(images.test, test_part("images"), images.train, "training");
   if (config.train.overfit_batches > 0) return notes;
-  add(shared_note(images.test, "test", images.val, "validation"));
+  add_shared(images.test, test_part("images"), images.val, "validation");
   std::error_code error;
   const bool one = config.data.val.empty() ||  // identical images stay on one side of a split
                    fs::equivalent(config.data.train, config.data.val, error);
-  if (!one) add(shared_note(images.val, "validation", images.train, "training"));
+  if (!one) add_shared(images.val, validation_part("images"), images.train, "training");
+  if (!config.data.val.empty()) {  // those of a split are known
+    add(contradiction_note(
+        find_contradictions(images.train), images.train.size(), "images",
+        [&](int64_t i) { return images.train.files[static_cast<size_t>(i)].path; }));
+  }
   if (!config.init.from.empty()) add(initial_overlap(config.init.from, images.val));
   return notes;
 }

@@ -173,7 +173,7 @@ void classify_images(const Network& network, const NextInputs& next,
   // Fills them: ends first.
   ImageReader reader(
       -1, [&](const ImageHeader& image) { return classifier.part_read(image); },
-      network.preprocess().rules);
+      network.preprocess().rules, options.clips);
   const auto most = static_cast<size_t>(options.batch_size);
   // What is read ahead waits prepared: for a GPU at most 1 MiB, or four times its input's bytes.
   const size_t ahead = options.read_ahead ? 2 * (most + static_cast<size_t>(reader.workers())) : 1;
@@ -220,7 +220,8 @@ void classify_images(const Network& network, const NextInputs& next,
     throw;
   }
   finish_running();
-  if (options.dark_pngs) *options.dark_pngs += reader.dark_pngs();
+  if (options.deep_files) *options.deep_files = reader.deep_files();
+  if (options.alpha_files) *options.alpha_files = reader.alpha_files();
 }
 
 Tensor classify_images(const Network& network, std::span<const Image> images) {

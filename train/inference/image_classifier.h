@@ -4,6 +4,7 @@
 
 #include "core/tensor/tensor.h"
 #include "data/codec/image.h"
+#include "data/codec/sample_bits.h"
 #include "train/model/network.h"
 
 #include <functional>
@@ -31,7 +32,10 @@ struct ImageClassifierOptions {
   /// Read the next batches while the network runs: where nobody waits for an answer before the next
   /// input. Batches then are full, whatever `next` returns.
   bool read_ahead = false;
-  int64_t* dark_pngs = nullptr;  ///< unless null, counts them: see Decoded::is_dark()
+  /// Samples above the network's png_bits are white; else an image with them is an error.
+  bool clips = false;
+  PngBits* deep_files = nullptr;   ///< unless null, becomes the ImageReader's
+  int64_t* alpha_files = nullptr;  ///< likewise
 };
 
 /// The next examples to classify, at most `most`; empty: there are no more.

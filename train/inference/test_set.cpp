@@ -14,8 +14,13 @@ TestResult measure_test_set(const Config& config, const std::filesystem::path& w
   const std::vector<int64_t> counts(network.classes().size(), 1);  // of no weight here
   const Objective objective(network.model(), network.signature(), {}, counts, device);
   if (data.kind != DataKind::images) {
-    const LabelledSequences test = open_labelled(network, data.test, {}, config.train.batch_size);
-    TestResult result{.metrics = evaluate(network, objective, *test.source), .bad = test.notes};
+    LabelledSequences test = open_labelled(
+        network, data.test, {.keep = KeepExamples::yes, .rules = static_cast<int>(data.rules)},
+        config.train.batch_size);
+    TestResult result{.metrics = evaluate(network, objective, *test.source),
+                      .bad = std::move(test.notes),
+                      .contents = std::move(test.contents),
+                      .examples = std::move(test.examples)};
     if (!test.use.empty()) result.bad.push_back(test.use);
     for (const BadRow& row : test.bad) {
       result.bad.push_back(fmt::format("skipped: {}: {}", row.place, row.reason));

@@ -74,7 +74,7 @@ InitialWeights load_initial_weights(const Config& config, const Model& model, Pa
       unnamed && classes_that_fit(file, model) == std::optional(std::ssize(own.names));
   if (fits) stored.names = as_numbers(own.names);
   const bool named = !stored.names.empty() && !own.names.empty();
-  const bool classes_alone = config.data.rules == 1;  // a repeated run keeps the head it kept
+  const bool classes_alone = config.data.rules < 3;  // a repeated run keeps the head it kept
   const bool compares =
       named && !(classes_alone && (unnamed || stored.of != "classes" || signature.classes.empty()));
   const bool others = compares && (stored.names != own.names || stored.of != own.of ||

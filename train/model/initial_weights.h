@@ -20,8 +20,8 @@ struct InitialWeights {
 /// init.new_head allows it and what its outputs stand for differs from `signature`: classes in
 /// names or order, tokens of a language model, or what is forecast. Outputs without names are
 /// numbered from 0 where the classes are these numbers; else those of as many classes are taken for
-/// them in their order. By data.rules 1 (older runs) only classes that both name are compared.
-/// Throws as load_weights does.
+/// them in their order. By data.rules 1 and 2 (older runs) only classes that both name are
+/// compared. Throws as load_weights does.
 InitialWeights load_initial_weights(const Config& config, const Model& model, ParameterArena& arena,
                                     const Signature& signature);
 

@@ -91,6 +91,26 @@ TEST(DecodePnm, EveryKindIsExact) {
   }
 }
 
+// The maximum 65535 says 16 bits, as a PNG does, where a sensor's samples have fewer.
+TEST(DecodePnm, FilesOf16BitsMayHoldFewer) {
+  const auto decoded = [](const std::string& file, int bits) {
+    Decoded out;
+    decode(bytes_in(file), {.rules = {.png_bits = bits}}, out);
+    return out;
+  };
+  const std::string deep("P5 3 1 65535\n\x0f\xff\x00\x10\xff\xff", 19);
+  for (const std::string& file : {deep, std::string("P2 3 1 65535 4095 16 65535")}) {
+    EXPECT_THAT(decoded(file, 12).image.rgb,
+                testing::ElementsAre(255, 255, 255, 1, 1, 1, 255, 255, 255));
+    EXPECT_EQ(decoded(file, 16).image.rgb[0], 16);
+    EXPECT_EQ(decoded(file, 16).largest_sample, 65535u);
+  }
+  // Another maximum is what the samples are measured by.
+  EXPECT_EQ(decoded("P2 1 1 4095 4095", 8).image.rgb[0], 255);
+  EXPECT_EQ(decoded("P2 1 1 4095 2048", 8).image.rgb[0], 128);
+  EXPECT_EQ(decoded("P2 1 1 4095 2048", 8).largest_sample, 0u);
+}
+
 TEST(DecodePnm, HeadersMayHoldCommentsAndAnyBlanks) {
   const std::string file = "P5#one\r#two\n\t 2# three\n 1\n#four\n255\n\x10\x20rest";
   const Image image = decode(bytes_in(file));

@@ -73,7 +73,14 @@ TEST_F(LabelCsv, AFileUnderTwoSpellingsIsListedOnce) {
   }
   // A run of before may have such a list.
   const auto csv = folder_.write("l.csv", "path,label\na/1.jpg,x\nb/2.jpg,y\na/./1.jpg,y\n");
-  EXPECT_EQ(open_image_folder(folder_.path(), {.csv = csv, .rules = 1}).size(), 3);
+  for (const int rules : {1, 2}) {
+    EXPECT_EQ(open_image_folder(folder_.path(), {.csv = csv, .rules = rules}).size(), 3);
+  }
+  const auto cr = folder_.write("l.csv", "path,label\r\na/1.jpg,x\r\r\nb/2.jpg,y\r\r\n");
+  const ImageFolder read = open_image_folder(folder_.path(), {.csv = cr, .rules = 2});
+  EXPECT_THAT(read.classes, ElementsAre("x\r", "y\r"));
+  EXPECT_THAT(read.notes,
+              testing::Contains(HasSubstr("data.rules 2 reads what newer ones refuse: ")));
 }
 
 TEST_F(LabelCsv, APathWithNulIsRefused) {

@@ -185,8 +185,11 @@ TEST(LabelledText, AClassWithoutAUsableTextIsNotLost) {
     EXPECT_THAT(message_of(ErrorKind::data,
                            [&] { read_labelled_text(folder / name, {.max_bad = 9}); }),
                 HasSubstr("no text that can be used of 'c', whose files or folders are there"));
-    EXPECT_THAT(read_labelled_text(folder / name, {.max_bad = 9, .rules = 1}).classes,
-                testing::ElementsAre("a", "b"));
+    for (const int rules : {1, 2}) {
+      const LabelledText older = read_labelled_text(folder / name, {.max_bad = 9, .rules = rules});
+      EXPECT_THAT(older.classes, testing::ElementsAre("a", "b"));
+      EXPECT_THAT(older.notes, testing::Contains(HasSubstr("no text that can be used of 'c'")));
+    }
   }
 }
 

@@ -140,6 +140,50 @@ TEST_F(TableHeader, NamesOfTrainingAreCompared) {
   EXPECT_EQ(series("1,5,7\n", of_series).rows(), 1);
 }
 
+// Types and units stand below names or above them.
+TEST_F(TableHeader, OfTwoRowsIsRefused) {
+  const auto both = [](const char* upper, const char* lower) {
+    return AllOf(HasSubstr("t.csv:2: the row ("), HasSubstr(lower), HasSubstr(upper),
+                 HasSubstr("data.header=true"));
+  };
+  for (const char* other : {"int,float,<dbl>", ",m,kg", "(class),(m),%", "# made,by,me"}) {
+    const std::string names = "label,a,b\n", types = std::string(other) + "\n";
+    EXPECT_THAT(rows_refused(names + types + two_rows), both("('label', ", ")")) << other;
+    EXPECT_THAT(rows_refused(types + names + two_rows), both(")", "('label', 'a', 'b')")) << other;
+    const SeriesInput input{.columns = {"2", "3"}, .targets = {"2"}};
+    EXPECT_THAT(message_of(ErrorKind::data, [&] { series(names + types + two_rows, input); }),
+                both("('label', ", ")"));
+    // With the names known, the other row is one that cannot be used; older runs skipped it.
+    EXPECT_EQ(rows(names + types + two_rows, {.header = Header::present}).bad.at(0).line, 2);
+    EXPECT_EQ(rows(names + types + two_rows, {.label_column = "label"}).bad.at(0).line, 2);
+    EXPECT_EQ(series(names + types + two_rows, input, 1).bad.at(0).line, 2);
+  }
+  // A row with a number or a date is an example; so is one of another row's class.
+  EXPECT_EQ(rows("label,a,b\n1,x,y\n" + two_rows).bad.size(), 1u);
+  EXPECT_EQ(rows("label,a,b\nup,x,y\nup,1,2\ndown,2,1\n").bad.size(), 1u);
+  const SeriesInput input{.columns = {"2"}, .targets = {"2"}};
+  EXPECT_EQ(series("day,v\n2020-01-01,x\n2020-01-02,5\n", input).bad.size(), 1u);
+}
+
+TEST_F(TableHeader, StandsBelowComments) {
+  const LabelledRows found = rows("# made by me\r\n# in, 2020\n\nlabel;a;b\n1;0.5;2\n2;x;1\n");
+  EXPECT_THAT(found.names, ElementsAre("a", "b"));
+  EXPECT_EQ(found.bad.at(0).line, 6);
+  EXPECT_THAT(found.notes,
+              testing::Contains(
+                  AllOf(HasSubstr("t.csv: line 1 ('# made by me"),
+                        HasSubstr("and others up to line 3 are not read: comments begin with #"))));
+  EXPECT_THAT(rows("# it's \"quoted\n" + two_rows).notes,
+              ElementsAre(HasSubstr("line 1 ('# it's \"quoted') is not read")));
+  EXPECT_EQ(series("# a\n1,5\n2,6\n", {.columns = {"2"}, .targets = {"2"}}).rows(), 2);
+  // With as many fields as a row it is one, or holds names.
+  EXPECT_EQ(rows("#a,0.5,1\n#b,1,2\n#a,2,3\n").labels.size(), 3u);
+  EXPECT_THAT(rows("#label,a,b\n" + two_rows).names, ElementsAre("a", "b"));
+  EXPECT_EQ(rows("\"# a, b\",0.5,1\nup,1,2\n").labels.size(), 2u);
+  const LabelledRowsOptions then{.rules = 1};
+  EXPECT_THAT(rows_refused("# made by me\n" + two_rows, then), HasSubstr("no row could be used"));
+}
+
 // Runs of before data.header, with the rules of then.
 TEST_F(TableHeader, OfOlderRunsIsReadAsThen) {
   const LabelledRowsOptions then{.rules = 1};
@@ -154,7 +198,22 @@ TEST_F(TableHeader, OfOlderRunsIsReadAsThen) {
   EXPECT_THAT(rows("label,a,label\n" + two_rows, {.label_column = "label", .rules = 1}).labels,
               ElementsAre("1", "2"));
   const SeriesInput input{.columns = {"2"}, .targets = {"2"}};
-  EXPECT_EQ(series("0,NA\n1,5\n", input, 1).rows(), 1);
+  for (const int rules : {1, 2}) EXPECT_EQ(series("0,NA\n1,5\n", input, rules).rows(), 1);
+}
+
+// Runs of data.rules 2, which know headers of rows by a word, and padding.
+TEST_F(TableHeader, OfRunsOfRulesTwoIsReadAsThen) {
+  const LabelledRowsOptions then{.rules = 2};
+  for (const char* header : {"label,0,1\n", "0,NA,NA\n", "a,b,label\n", "label,a,b\n"}) {
+    EXPECT_THAT(rows(header + two_rows, then).labels, ElementsAre("1", "2")) << header;
+    EXPECT_THAT(rows(header + two_rows, then).names, IsEmpty());
+  }
+  EXPECT_THAT(rows("a,b,label\n" + two_rows, then).notes,
+              testing::Contains(HasSubstr("data.rules 2 reads what newer ones refuse: ")));
+  EXPECT_THAT(rows("0,1,2\n" + two_rows, then).labels, ElementsAre("0", "1", "2"));
+  EXPECT_THAT(rows(two_rows + "1,2,NaN\n", then).bad, IsEmpty());
+  EXPECT_THAT(rows("label,a,label\n" + two_rows, {.label_column = "label", .rules = 2}).labels,
+              ElementsAre("1", "2"));
 }
 
 }  // namespace

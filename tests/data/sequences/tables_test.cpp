@@ -110,12 +110,35 @@ TEST(TextTables, EncodingsAndLineEnds) {
   };
   EXPECT_THAT(refused(utf16(plain).substr(2)), HasSubstr("UTF-16 without a byte order mark"));
   EXPECT_THAT(refused("sep=,\r\n" + plain), HasSubstr("('sep='): remove it"));
+  const auto old = folder.write("old.csv", "sep=,\n" + plain.substr(plain.find('\n') + 1));
+  const LabelledText older = read_labelled_text(old, {.max_bad = 1, .rules = 2});
+  EXPECT_EQ(older.examples[0].text, "good");
+  EXPECT_THAT(older.notes, ElementsAre(HasSubstr("data.rules 2 reads what newer ones refuse: ")));
   EXPECT_THAT(refused(utf16(plain) + "x"), HasSubstr("odd number of bytes"));
   EXPECT_THAT(refused(utf16("a") + std::string("\x00\xdc", 2)), HasSubstr("which byte 5 is not"));
   EXPECT_THAT(refused(std::string("\xff\xfe\0\0a\0\0\0", 8)), HasSubstr("UTF-32"));
   std::string pair = std::string("\xff\xfe\x3d\xd8\x00\xde", 6);
   EXPECT_EQ(decode_text(pair, LineEnds::kept), "");
   EXPECT_EQ(pair, "😀");
+}
+
+TEST(TextTables, FilesThatAreNoTextAreCalledByTheirFormat) {
+  using namespace std::string_literals;
+  const TemporaryFolder folder;
+  for (const auto& [content, name] :
+       {std::pair("\x1f\x8b\x08\0\0"s, "the file is a gzip file (.gz): unpack it with gunzip"),
+        std::pair("PK\3\4\x14\0\0\0[Content_Types].xml"s,
+                  "the file is an Excel workbook (.xlsx): save its sheet as CSV in UTF-8"),
+        std::pair("PK\3\4\x14\0\0\0a.csv"s, "the file is a ZIP archive: unpack it with unzip"),
+        std::pair("\xd0\xcf\x11\xe0\xa1\xb1"s, "an old Excel workbook (.xls)"),
+        std::pair("PAR1\x15\4"s, "a Parquet file"), std::pair("BZh91AY&SY"s, "a bzip2 file"),
+        std::pair("\xfd"
+                  "7zXZ\0"s,
+                  "an xz file"),
+        std::pair("\x28\xb5\x2f\xfd"s, "a Zstandard file")}) {
+    EXPECT_THAT(message_of(ErrorKind::data, [&] { text_of(folder, content); }), HasSubstr(name));
+  }
+  EXPECT_EQ(packed_format("PAR1,2\n"), "");
 }
 
 TEST(TextTables, LinesThatEndInTwoWaysAreRefused) {
@@ -135,7 +158,10 @@ TEST(TextTables, LinesThatEndInTwoWaysAreRefused) {
               AllOf(HasSubstr("t.tsv:2"), HasSubstr("carriage return")));
   EXPECT_EQ(text_of(folder, rows + "pos,\"a \r quoted one\"\r\n").examples.size(), 5u);
   // A text of an older run keeps its CR.
-  EXPECT_EQ(text_of(folder, rows + "pos,one\rtwo\r\n", {.rules = 1}).examples[4].text, "one\rtwo");
+  for (const int rules : {1, 2}) {
+    EXPECT_EQ(text_of(folder, rows + "pos,one\rtwo\r\n", {.rules = rules}).examples[4].text,
+              "one\rtwo");
+  }
 }
 
 TEST(TextTables, SemicolonsAndTabsInACsvAreTold) {
@@ -175,7 +201,7 @@ TEST(TextTables, CommasWithoutQuotesAreTold) {
   EXPECT_THAT(text_of(folder, "label,text,day\npos,a,b\nneg,c,d\n", by_name).notes, IsEmpty());
   EXPECT_THAT(
       text_of(folder, "7,pos,a\n8,neg,c\n", {.label_column = "2", .text_column = "3"}).notes,
-      IsEmpty());
+      ElementsAre(HasSubstr("t.csv: of 3 columns, 2 and 3 are read; not read: column 1 (")));
 }
 
 TEST(TextTables, OneColumnIsNotBothLabelAndText) {
@@ -453,7 +479,10 @@ TEST(SeriesTables, AForecastNamesTheRowThatItCannotUse) {
                               "the last 2 rows"),
                     HasSubstr("let the file end before it")));
   EXPECT_THAT(refused("1,0\nNA,0\n3\n4,0\n"), HasSubstr("s.csv:3: expected 2 fields"));
-  EXPECT_THAT(refused("1,0\n"), HasSubstr("expected at least 2 rows to forecast from, got 1"));
+  EXPECT_THAT(
+      refused("1,0\n"),
+      HasSubstr("expected at least 2 rows to forecast from, got 1: a forecast reads the last "
+                "rows of the file"));
   const Series usable = read_series(folder.write("s.csv", "NA,0\n2,0\n3,0\n"), input, 1);
   EXPECT_EQ(last_window(usable, input).size(), 1);
 }

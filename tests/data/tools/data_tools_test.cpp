@@ -55,11 +55,13 @@ TEST(PngBits, AreTheFewestThatHoldTheSamples) {
       folder.write(fmt::format("b/{}.png", most),
                    test::write_png({.width = 2, .height = 1}, [](int, int, int) { return 200u; }));
     }
+    folder.write("b/sensor.pgm", fmt::format("P2 1 1 65535 {}", largest));
+    folder.write("b/scaled.pgm", "P2 1 1 4095 4095");
     folder.write("b/cut.png", "\x89PNG\r\n\x1a\n");
     const ImageFolder images = open_image_folder(folder.path());
     const PngBits found = find_png_bits(images, 0);
     EXPECT_EQ(found.bits, bits) << largest;
-    EXPECT_EQ(found.files, largest == 0 ? 1 : 2);
+    EXPECT_EQ(found.files, largest == 0 ? 2 : 3);
     EXPECT_EQ(found.largest, largest);
     EXPECT_EQ(found.note().empty(), bits == 16);
     // Every value of a 16-bit sample; what is above the bits is white.
@@ -73,6 +75,54 @@ TEST(PngBits, AreTheFewestThatHoldTheSamples) {
     decode(bytes_of(file), {}, decoded);
     EXPECT_EQ(decoded.image.rgb[3], largest >> 8);
   }
+}
+
+TEST(PngBits, SaysWhatIsDarkOrTooLarge) {
+  PngBits found{.files = 3, .read = 3};
+  for (const uint32_t sample : {55000u, 4095u, 4096u}) found.add(sample, 16);
+  EXPECT_EQ(
+      found.note(),
+      "data.png_bits is 16: the largest sample in 3 of 3 files of 16 bits is 55000, but 1 has "
+      "samples below 4096 alone and is nearly black");
+  EXPECT_EQ(
+      found.dark_note(16),
+      "1 file of 16 bits holds samples up to 4095 and looks dark, as the weights read 16 bits: "
+      "--input png_bits=12 reads 12 bits");
+  EXPECT_EQ(clipped_note(55000, 12),
+            "is 55000, and the weights read 12 bits, up to 4095. --input png_bits=16 reads all "
+            "samples, --input png_bits=12 larger ones as white");
+  EXPECT_EQ(clipped_note(4095, 12), "");
+  PngBits sensor{.files = 40, .read = 32};
+  sensor.add(3000, 12);
+  EXPECT_THAT(sensor.note(), HasSubstr("larger samples of the others are white"));
+  EXPECT_THAT(sensor.dark_note(14), HasSubstr("32 files of 16 bits hold samples up to 3000"));
+  EXPECT_EQ(sensor.dark_note(12), "");
+}
+
+// Of every format that has it, also where a chunk of transparent colours is far behind.
+TEST(Alpha, IsCountedByTheFilesBeginning) {
+  TemporaryFolder folder;
+  const auto gray = [](int, int, int) { return 200u; };
+  folder.write("a/rgb.png", test::write_png({.width = 2, .height = 1}, gray));
+  folder.write("a/rgba.png", test::write_png({.width = 2, .height = 1, .color_type = 6}, gray));
+  folder.write("a/gray.png", test::write_png({.width = 2, .height = 1, .color_type = 4}, gray));
+  folder.write("b/key.png", test::write_png({.width = 2,
+                                             .height = 1,
+                                             .transparency = {0, 200, 0, 200, 0, 200},
+                                             .exif = test::Buffer(4000)},
+                                            gray));
+  folder.write("b/plain.bmp", text_of(test::write_bmp(flat(2, 1, {1, 2, 3}))));
+  // The headers of a lossless and an extended file.
+  const auto webp = [&](const char* name, const std::string& chunk) {
+    folder.write(name, "RIFF" + std::string(4, '\0') + "WEBP" + chunk + std::string(20, '\0'));
+  };
+  const std::string size(4, '\0');
+  webp("b/lossless.webp", "VP8L" + size + "\x2f" + std::string(3, '\0') + "\x10");
+  webp("b/extended.webp", "VP8X" + size + "\x10");
+  webp("b/opaque.webp", "VP8X" + size + "\x08");
+  webp("b/lossy.webp", "VP8 " + size + "\x10");
+  EXPECT_EQ(open_image_folder(folder.path()).use(),
+            "9 of 9 files used; 5 have an alpha channel: transparent pixels become white");
 }
 
 TEST(DataCheck, FindsBadFilesAndDuplicates) {

@@ -122,7 +122,7 @@ TEST(Preprocess, StoredFormReadsBack) {
   EXPECT_EQ(Preprocess::from_json(json, "m").rules, (DecodeRules{.version = 1, .png_bits = 16}));
   Preprocess now = gray;
   now.rules = {.png_bits = 12};
-  EXPECT_THAT(now.json(), testing::EndsWith(R"("rules":2,"png_bits":12})"));
+  EXPECT_THAT(now.json(), testing::EndsWith(R"("rules":3,"png_bits":12})"));
   EXPECT_EQ(Preprocess::from_json(now.json(), "m").rules, now.rules);
 }
 
@@ -137,8 +137,8 @@ TEST(Preprocess, ErrorsNameTheKey) {
             "w.safetensors: preprocess.resize_mode: expected one of crop, squash, letterbox, "
             "squash_crop, got 'stretch'");
   EXPECT_EQ(
-      reason(R"({"size": 8, "rules": 3})"),
-      "w.safetensors: preprocess.rules: expected 1 to 2, got 3. A newer version of whisker may "
+      reason(R"({"size": 8, "rules": 4})"),
+      "w.safetensors: preprocess.rules: expected 1 to 3, got 4. A newer version of whisker may "
       "have written it.");
   EXPECT_EQ(reason(R"({"crop": 8})"),
             "w.safetensors: preprocess: expected either size or resize_short, got neither");

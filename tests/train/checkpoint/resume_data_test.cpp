@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,6 +48,29 @@ TEST(ResumedImages, MayBeCopied) {
     EXPECT_NE(stamp.content, 0U);
   }
   EXPECT_EQ(hash_of_run(config, folder), expected);
+}
+
+// Folders that may be classes or parts of one data set: what older rules read is read again.
+TEST(ResumedImages, WhatNewerRulesRefuseIsReadAsThen) {
+  const StripeFolder data;
+  for (const char* classes : {"train/c0", "train/c1", "val/c0", "val/c1"}) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(data / classes)) files.push_back(entry.path());
+    for (size_t i = 0; i < files.size(); ++i) {
+      const fs::path part = data / classes / (i % 2 == 0 ? "good" : "bad");
+      fs::create_directory(part);
+      fs::rename(files[i], part / files[i].filename());
+    }
+  }
+  EXPECT_THAT(message_of(ErrorKind::data, [&] { open_data(data.config()); }),
+              HasSubstr("which all hold 'bad', 'good'"));
+  const Config config = data.config({"data.rules=2"});
+  const std::string expected = hash_of_run(config);
+  const fs::path folder = stopped_at(config, 3);
+  EXPECT_EQ(hash_of_run(config, folder), expected);
+  EXPECT_THAT(Experiment(config, StartFrom::checkpoint).notes,
+              testing::Contains(HasSubstr("data.train: data.rules 2 reads what newer ones refuse: "
+                                          "data.train: ")));
 }
 
 // A run stopped by kill -9 in its first epoch has not read all.

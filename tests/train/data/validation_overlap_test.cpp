@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<std::string> notes_of(const Config& config) {
-  const Experiment experiment(config);
+  Experiment experiment(config);
   return validation_overlap(experiment.config, experiment.data.images);
 }
 
@@ -52,14 +52,38 @@ TEST(ValidationOverlap, TestImagesThatTrainedOrChoseTheWeights) {
 
 TEST(ValidationOverlap, SizeAloneIsNoCopyAndTimeIsLimited) {
   const StripeFolder data;
-  const ImageFolder train = open_image_folder(data / "train");
+  ImageFolder train = open_image_folder(data / "train");
   ImageFolder val = open_image_folder(data / "val");
   for (size_t i = 0; i < val.files.size(); ++i) val.files[i].bytes = train.files[i].bytes;
   EXPECT_EQ(find_shared(val, train).count, 0);
   EXPECT_EQ(find_shared(train, train).count, train.size());
+  for (ImageFolder* folder : {&val, &train}) {
+    for (ImageFile& file : folder->files) file.content = 0;
+  }
   const SharedImages late = find_shared(val, train, 0);
   EXPECT_EQ(late.count, 0);
   EXPECT_EQ(late.unread, val.size());
+}
+
+TEST(ValidationOverlap, CopiesUnderTwoLabelsAreSaid) {
+  const StripeFolder data;
+  fs::copy_file(data / "train" / "c0" / "003.png", data / "train" / "c1" / "other.png");
+  fs::copy_file(data / "train" / "c0" / "004.jpg", data / "train" / "c0" / "another.jpg");
+  constexpr const char* says =
+      "warning: 2 of the {} images of data.train are copies with different labels, such as "
+      "c0/003.png and c1/other.png: at most one of the labels is right. Remove or correct them "
+      "(whisker data check lists them).";
+  EXPECT_THAT(notes_of(data.config()), ElementsAre(fmt::format(fmt::runtime(says), 42)));
+  const Config split = data.config({"data.val=", "data.val_split=0.2"});
+  EXPECT_THAT(Experiment(split).notes, testing::Contains(fmt::format(fmt::runtime(says), 42)));
+  // No file is read twice, and time is limited.
+  ImageFolder train = open_image_folder(data / "train");
+  const ContradictingImages late = find_contradictions(train, 0);
+  EXPECT_EQ(late.count, 0);
+  EXPECT_GE(late.unread, 4);
+  EXPECT_EQ(find_contradictions(train).count, 2);
+  fs::remove_all(data / "train");
+  EXPECT_EQ(find_contradictions(train, 0).count, 2);
 }
 
 TEST(ValidationOverlap, InitialWeightsThatTrainedOnThem) {

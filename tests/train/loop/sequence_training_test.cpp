@@ -196,8 +196,9 @@ TEST(SequenceTraining, ASeriesHasEachColumnOnce) {
                 HasSubstr("and '2' are the same column, number 2. Name each column once"))
         << columns;
     Config older = config;
-    older.data.rules = 1;
-    EXPECT_EQ(open_sequences(older).train_size, open_sequences(series_config(folder)).train_size);
+    for (older.data.rules = 1; older.data.rules < 3; ++older.data.rules) {
+      EXPECT_EQ(open_sequences(older).train_size, open_sequences(series_config(folder)).train_size);
+    }
   }
   const Config doubled = series_config(folder, {"data.series.targets=[value,value]"});
   EXPECT_THAT(message_of(ErrorKind::usage, [&] { open_sequences(doubled); }),

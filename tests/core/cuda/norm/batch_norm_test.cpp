@@ -170,17 +170,18 @@ TEST_F(CudaBatchNorm, BehindItSqueezeExciteAgreesWithTheReference) {
   for (const Shape& shape : image_shapes) {
     for (const DType dtype : dtypes) {
       for (const Activation f : {Activation::none, Activation::hard_swish, Activation::silu}) {
-        expect_agreement({.name = fmt::format("{} {} {}", shape, dtype, name_of(f)),
-                          .shapes = {shape, {shape[3]}, {shape[3]}},
-                          .function =
-                              [f](Operands x) {
-                                const Tensor y = batch_norm(x[0], x[1], x[2], state_of(x[0]),
-                                                            {.training = true, .activation = {f}});
-                                return y * sigmoid(mean(y, {1, 2}, {.keep_axes = true}));
-                              },
-                          .tolerance = tolerance(dtype, 64 * shape.count() / shape[3]),
-                          .dtype = dtype,
-                          .device = gpu});
+        expect_agreement(
+            {.name = fmt::format("{} {} {}", shape, dtype, name_of(f)),
+             .shapes = {shape, {shape[3]}, {shape[3]}},
+             .function =
+                 [f](Operands x) {
+                   return batch_norm_excite(
+                       x[0], {x[1], x[2], state_of(x[0]), {.training = true, .activation = {f}}},
+                       [](const Tensor& average) { return sigmoid(average); });
+                 },
+             .tolerance = tolerance(dtype, 64 * shape.count() / shape[3]),
+             .dtype = dtype,
+             .device = gpu});
       }
     }
   }

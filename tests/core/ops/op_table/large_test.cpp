@@ -474,10 +474,10 @@ Cases cases_of(std::string_view op) {
   return {};
 }
 
-/// Rounding between their parts decides which element wins or passes a relu: tests of their own
+/// Rounding between their parts shows, or decides which element wins or passes a relu: tests of their own
 /// (tests/core/ops/fused, tests/core/cuda) choose numbers where it does not.
 const std::set<std::string_view> compared_elsewhere = {
-    "conv2d_max_pool2d", "batch_norm_max_pool2d", "batch_norm_conv2d"};
+    "conv2d_max_pool2d", "batch_norm_max_pool2d", "batch_norm_excite", "batch_norm_conv2d"};
 
 /// y, then the gradients of the operands.
 std::vector<std::vector<double>> run(const OperatorRow& row, const LargeCase& large, DType dtype,

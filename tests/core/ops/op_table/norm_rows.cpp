@@ -86,7 +86,11 @@ std::vector<OpCase> batch_norm_rows() {
       {"training_relu6", {2, 3, 3, 4}, true, false, {Activation::relu6}, relu6, 5},
       {"training_relu6_16_channels", {1, 3, 2, 16}, true, false, {Activation::relu6}, relu6, 1},
       {"training_hard_swish", {2, 3, 3, 4}, true, false, {Activation::hard_swish}, hard_swish, 2},
-      {"training_hard_swish_16_channels", {1, 3, 2, 16}, true, false, {Activation::hard_swish},
+      {"training_hard_swish_16_channels",
+       {1, 3, 2, 16},
+       true,
+       false,
+       {Activation::hard_swish},
        hard_swish},
       {"training_silu", {2, 3, 3, 4}, true, false, {Activation::silu}, silu},
       {"training_silu_16_channels", {1, 3, 2, 16}, true, false, {Activation::silu}, silu},
@@ -142,15 +146,18 @@ std::vector<OpCase> squeeze_excite_rows() {
     std::vector<Input> inputs{variable(s.shape, -2, 3), variable(channels, 0.5, 1.5),
                               variable(channels)};
     if (s.residual) inputs.push_back(variable(s.shape));
-    rows.push_back({.name = fmt::format("batch_norm_squeeze_excite_{}", s.name),
+    rows.push_back({.name = fmt::format("batch_norm_excite_{}", s.name),
                     .inputs = inputs,
                     .op =
                         [s](Inputs x) {
-                          const Tensor y = batch_norm(
-                              x[0], parameter(x[1]), parameter(x[2]), running_state(x[0]),
-                              {.training = s.training, .activation = s.activation},
-                              s.residual ? x[3] : Tensor());
-                          return y * mean(y, {1, 2}, {.keep_axes = true});
+                          return batch_norm_excite(
+                              x[0],
+                              {parameter(x[1]),
+                               parameter(x[2]),
+                               running_state(x[0]),
+                               {.training = s.training, .activation = s.activation},
+                               s.residual ? x[3] : Tensor()},
+                              [](const Tensor& average) { return average; });
                         },
                     .expected =
                         [s](Plain x) {

@@ -1,5 +1,4 @@
-// A batch norm whose result squeeze-and-excitation scales: its backward gets dy, the factors of the
-// channels and the mean's gradient, where the device multiplies and adds itself.
+// A batch norm with the squeeze-and-excitation behind it, against the plain operators.
 #include "core/autograd/autograd.h"
 #include "core/backend/registry.h"
 #include "core/ops/ops.h"
@@ -33,33 +32,53 @@ std::vector<std::vector<double>> gradients(const Case& c) {
                              .running_var = ones(channels, exact),
                              .pending_mean = {},
                              .pending_var = {}};
-  const Tensor x = batch_norm(leaves[0], leaves[1], leaves[2], state,
-                              {.training = c.training, .activation = c.activation},
-                              c.residual ? leaves[3] : Tensor());
-  const Tensor y = x * sigmoid(mean(x, {1, 2}, {.keep_axes = true}));
+  const BatchNormOperands norm{leaves[1],
+                               leaves[2],
+                               state,
+                               {.training = c.training, .activation = c.activation},
+                               c.residual ? leaves[3] : Tensor()};
+  const Tensor y = batch_norm_excite(leaves[0], norm, [](const Tensor& x) { return sigmoid(x); });
   backward(y, {.gradient = rand_normal(c.x, 0, 1, 9, 5, exact)});
   std::vector<std::vector<double>> all;
   for (const Tensor& one : leaves) all.push_back(one.grad().to_vector());
   return all;
 }
 
-TEST(SqueezeExcite, PassesItsFactorsOnToTheNormBefore) {
+TEST(BatchNormExcite, MultipliesInTheNormsBackwardWhereTheDeviceCan) {
   const Case cases[] = {{{2, 3, 2, 5}},
                         {{1, 4, 3, 8}, {Activation::silu}},
                         {{5, 1, 1, 3}, {Activation::hard_swish}},
+                        {{2, 3, 3, 4}, {Activation::relu}},
                         {{2, 3, 3, 4}, {Activation::relu}, true},
                         {{2, 2, 3, 3}, {Activation::relu6}, false, false}};
   for (const Case& c : cases) {
-    const auto want = gradients(c);  // the reference reads the sum
+    const auto want = gradients(c);  // by the plain operators
     RecordingBackend backend(backend_of(reference_device));
     const ReferenceStandIn stand_in(backend);
     const auto got = gradients(c);
-    EXPECT_EQ(static_cast<RecordedNormalization&>(backend.normalization()).scaled, 1) << c.x.str();
+    const int fused = c.training && !c.residual ? 1 : 0;
+    EXPECT_EQ(static_cast<RecordedNormalization&>(backend.normalization()).scaled, fused)
+        << c.x.str();
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) {
       EXPECT_TRUE(close(got[i], want[i], tolerance(DType::f64, c.x.count()), 0)) << c.x.str() << i;
     }
   }
+}
+
+// Backward twice, and with operands that need no gradient.
+TEST(BatchNormExcite, KeepsItsFactorsForAnotherBackward) {
+  RecordingBackend backend(backend_of(reference_device));
+  const ReferenceStandIn stand_in(backend);
+  const Tensor x = rand_normal({2, 2, 2, 3}, 0, 1, 9, 1, exact).set_requires_grad();
+  const BatchNormOperands norm{ones({3}, exact), zeros({3}, exact), {}, {.training = true}};
+  const Tensor y = batch_norm_excite(x, norm, [](const Tensor& m) { return sigmoid(m); });
+  const Tensor dy = rand_normal(y.shape(), 0, 1, 9, 2, exact);
+  backward(y, {.gradient = dy, .retain_graph = true});
+  const std::vector<double> once = x.grad().to_vector();
+  backward(y, {.gradient = dy});
+  const std::vector<double> twice = x.grad().to_vector();
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_EQ(twice[i], 2 * once[i]) << i;
 }
 
 }  // namespace
