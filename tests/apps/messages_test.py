@@ -121,7 +121,6 @@ class Messages(ProgramTest):
         self.refused(3, " data.train=DIR names another.", "train", "c.yaml", "data.train=gone")
         self.refused(2, "net.yaml:1:1: layers: a network alone", "summary",
                      self.file("net.yaml", "layers: [flatten]\n"))
-        self.refused(3, "Write data.train=$HOME/pics.", "train", "c.yaml", "data.train=~/pics", "data.val=val")
         self.refused(3, "data.train: no file 'gone.csv'.", "train", "c.yaml", "data.kind=rows",
                      "data.train=gone.csv", "data.val_split=0.1")
 

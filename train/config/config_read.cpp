@@ -1,6 +1,7 @@
 // Reads the typed configuration from a YAML tree.
 #include "core/io/file_ending.h"
 #include "core/io/text.h"
+#include "core/io/user_folder.h"
 #include "train/config/config.h"
 #include "train/config/device_name.h"
 #include "train/config/memory_limit.h"
@@ -325,6 +326,12 @@ std::string as_yaml(const std::string& assignment) {
   return text + '\'';
 }
 
+// Before a folder of that name is made.
+void refuse_unexpanded(const YamlNode& path) {
+  const std::string remedy = path.is_scalar() ? unexpanded(path.text()) : "";
+  if (!remedy.empty()) path.fail_expected("a path", remedy);
+}
+
 // An override of one size drops the other one of the file.
 void keep_one_batch_size(const std::vector<std::string>& overrides, Config& config) {
   const bool whole = sets(overrides, "train.batch_size");
@@ -333,9 +340,14 @@ void keep_one_batch_size(const std::vector<std::string>& overrides, Config& conf
   if (each && !whole) config.given.erase("train.batch_size");
 }
 
-Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
+// A run that is read again keeps the paths of its file.
+Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool new_run = false) {
   refuse_preset(root);
   for (const std::string& assignment : overrides) root.set_override(as_yaml(assignment));
+  for (const std::string_view key : path_keys) {
+    const YamlNode* path = root.find_path(key);
+    if (path && (new_run || sets(overrides, std::string(key)))) refuse_unexpanded(*path);
+  }
   Config config;
   ConfigReader reader(&root, "", config.given);
   visit_fields(reader, config);
@@ -373,7 +385,7 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
       root.set(key, YamlNode());
     }
   }
-  Config config = read_tree(std::move(root), overrides);
+  Config config = read_tree(std::move(root), overrides, other_train == OtherTrain::drops_val);
   if (other_train == OtherTrain::keeps_val && !config.given.contains("data.rules")) {
     config.data.rules = 1;
   }

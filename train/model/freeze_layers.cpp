@@ -54,7 +54,8 @@ std::string freeze_layers(const Config& config, const Model& model) {
                                       : fmt::format(" for the first {} epochs", config.unfreeze_at);
     }
     if (config.unfreeze_last < 1) {
-      note += fmt::format(", {} of them for good", freeze_first_blocks(config, model));
+      const int64_t for_good = freeze_first_blocks(config, model);
+      if (reached) note += fmt::format(", {} of them for good", for_good);
     }
   }
   frozen = config.freeze_norm ? model.net->freeze_norm() : 0;
@@ -62,7 +63,7 @@ std::string freeze_layers(const Config& config, const Model& model) {
     note += fmt::format("{}{} frozen{}", note.empty() ? "" : "; ",
                         counted(frozen, "parameter tensor of normalisation layers is",
                                 "parameter tensors of normalisation layers are"),
-                        later ? " for good" : "");
+                        reached ? " for good" : "");
   }
   if (note.empty()) return note;
   const ParameterList parameters = model.net->parameters();
