@@ -196,10 +196,14 @@ std::string limit_of_outputs(const Model& model) {
     kind = layer->activation().kind;
   }
   constexpr std::pair<Activation, const char*> ranges[] = {
-      {Activation::relu, "0 and above"},      {Activation::relu6, "0 to 6"},
-      {Activation::tanh, "-1 to 1"},          {Activation::sigmoid, "0 to 1"},
-      {Activation::hard_sigmoid, "0 to 1"},   {Activation::softplus, "above 0"},
-      {Activation::gelu, "-0.17 and above"},  {Activation::silu, "-0.28 and above"},
+      {Activation::relu, "0 and above"},
+      {Activation::relu6, "0 to 6"},
+      {Activation::tanh, "-1 to 1"},
+      {Activation::sigmoid, "0 to 1"},
+      {Activation::hard_sigmoid, "0 to 1"},
+      {Activation::softplus, "above 0"},
+      {Activation::gelu, "-0.17 and above"},
+      {Activation::silu, "-0.28 and above"},
       {Activation::hard_swish, "-0.38 and above"}};
   for (const auto& [bounded, range] : ranges) {
     if (bounded == kind) return fmt::format("{} limits its outputs to {}", name_of(kind), range);

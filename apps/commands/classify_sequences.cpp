@@ -83,9 +83,8 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
   std::string text;
   for (size_t at = 0; at < values.size(); ++at) {
     if (at % targets == 0) text += fmt::format("{}: +{}", printable(path), at / targets + 1);
-    text += fmt::format(
-        "  {} {}", printable(input.targets[at % targets]),
-        forecast_number(values[at], input.target_scaling[at].deviation, input.log));
+    text += fmt::format("  {} {}", printable(input.targets[at % targets]),
+                        forecast_number(values[at], input.target_scaling[at].deviation, input.log));
     if (at % targets + 1 == targets) text += "\n";
   }
   return text;

@@ -171,11 +171,11 @@ std::vector<std::string> unlike_training(const LabelledRows& rows, const RowsInp
     return least == most ? counted(least, "step") : fmt::format("{} to {} steps", least, most);
   };
   if (2 * unlike > all) {
-    notes.push_back(fmt::format("{}: {} of {} longer or shorter than those of training: {} here, {} "
-                                "there",
-                                rows.name, unlike, counted(all, "row is", "rows are"),
-                                range(shortest, longest),
-                                range(input.least_steps, input.most_steps)));
+    notes.push_back(
+        fmt::format("{}: {} of {} longer or shorter than those of training: {} here, {} "
+                    "there",
+                    rows.name, unlike, counted(all, "row is", "rows are"), range(shortest, longest),
+                    range(input.least_steps, input.most_steps)));
   }
   std::vector<int64_t> indices(rows.values.size());
   std::iota(indices.begin(), indices.end(), 0);

@@ -69,7 +69,8 @@ LabelledRows read_labelled_rows(const std::filesystem::path& path,
 void fit_label_evidence(const LabelledRows& rows, std::span<const int64_t> indices,
                         std::span<const std::string> classes, RowsInput& input);
 
-/// What of the rows is unlike the training data that `input` knows: their lengths, and their values.
+/// What of the rows is unlike the training data that `input` knows: their lengths, and their
+/// values.
 std::vector<std::string> unlike_training(const LabelledRows& rows, const RowsInput& input);
 
 /// Scaling of each feature over the rows `indices`.

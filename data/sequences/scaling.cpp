@@ -80,10 +80,11 @@ std::string constant_note(std::span<const Scaling> scaling, std::span<const std:
   const auto first = std::ranges::find(scaling, true, &Scaling::constant);
   if (first == scaling.end()) return "";
   const auto count = std::ranges::count(scaling, true, &Scaling::constant);
-  return fmt::format("{} is the same in all training rows, {:.6g}{}: a network learns nothing from "
-                     "it, and other values will not be scaled",
-                     names[static_cast<size_t>(first - scaling.begin())], first->mean,
-                     count > 1 ? fmt::format(" (and so are {} more)", count - 1) : "");
+  return fmt::format(
+      "{} is the same in all training rows, {:.6g}{}: a network learns nothing from "
+      "it, and other values will not be scaled",
+      names[static_cast<size_t>(first - scaling.begin())], first->mean,
+      count > 1 ? fmt::format(" (and so are {} more)", count - 1) : "");
 }
 
 void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling) {

@@ -44,8 +44,8 @@ struct ForecastBases {
 /// with a field that is no number (or not above 0, with `log`) are bad: no window includes them.
 /// Throws data for a file that cannot be read, more than `max_bad` bad rows, unknown columns, and
 /// columns of other names than `input` has. Notes also say that rows are further or less apart than
-/// `input` knows, and that values are unlike those that its scaling was fitted to. `rules`: see Note
-/// [Data rules].
+/// `input` knows, and that values are unlike those that its scaling was fitted to. `rules`: see
+/// Note [Data rules].
 Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad,
                    int rules = newest_data_rules);
 

@@ -22,12 +22,10 @@ size_t SeriesInput::target_column(size_t i) const {
 std::vector<std::string> SeriesInput::column_names() const {
   std::vector<std::string> all;
   for (const std::string& column : columns) {
-    all.push_back(fmt::format("column {}{}{}",
-                              is_column_number(column) ? column : excerpt(column),
-                              log ? " in logarithms" : "",
-                              difference > 0 ? fmt::format(" in differences to the row {} before",
-                                                           difference)
-                                             : ""));
+    all.push_back(fmt::format(
+        "column {}{}{}", is_column_number(column) ? column : excerpt(column),
+        log ? " in logarithms" : "",
+        difference > 0 ? fmt::format(" in differences to the row {} before", difference) : ""));
   }
   return all;
 }

@@ -19,7 +19,8 @@ TextStream::TextStream(std::vector<int64_t> tokens, TextStreamOptions options)
   row_steps_ = (std::ssize(tokens_) - 1) / options_.rows;
   if (row_steps_ < 1) {
     fail(ErrorKind::data,
-         "data: a text of {} is too short for {}. Use a longer text or a smaller batch (train.batch_size, of evaluate --batch-size).",
+         "data: a text of {} is too short for {}. Use a longer text or a smaller batch "
+         "(train.batch_size, of evaluate --batch-size).",
          counted(std::ssize(tokens_), "token"), counted(options_.rows, "row"));
   }
 }
@@ -64,9 +65,10 @@ std::optional<Batch> TextStream::next() {
 std::string TextStream::unread_note() const {
   const int64_t unread = std::ssize(tokens_) - 1 - predictions();
   if (unread == 0) return "";
-  return fmt::format("the last {} of {} not read, as the {} rows of a batch are equally long "
-                     "(train.batch_size, of evaluate --batch-size)",
-                     unread, counted(std::ssize(tokens_), "token is", "tokens are"), options_.rows);
+  return fmt::format(
+      "the last {} of {} not read, as the {} rows of a batch are equally long "
+      "(train.batch_size, of evaluate --batch-size)",
+      unread, counted(std::ssize(tokens_), "token is", "tokens are"), options_.rows);
 }
 
 std::string TextStream::fingerprint() const {

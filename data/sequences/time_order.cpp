@@ -29,9 +29,9 @@ constexpr std::string_view own_files =
 // A column of times.
 struct Times {
   size_t column = 0;
-  std::vector<double> of_rows = {};  // grow with time; no_time in a row without one
-  double unit = 1;                   // seconds; 0: not known
-  int64_t undated = 0;               // rows without
+  std::vector<double> of_rows = {};            // grow with time; no_time in a row without one
+  double unit = 1;                             // seconds; 0: not known
+  int64_t undated = 0;                         // rows without
   std::vector<size_t> older = {}, newer = {};  // rows than the one before
   bool sure = true;                            // no other form reads them otherwise
 };
@@ -67,9 +67,8 @@ std::optional<Times> times_of_dates(const RowFile& file, size_t column) {
   };
   std::optional<Times> best;
   for (const char* const form : date_forms) {
-    auto times = read_times(file, column, false, [&](const std::string& field) {
-      return seconds_of_date(field, form);
-    });
+    auto times = read_times(file, column, false,
+                            [&](const std::string& field) { return seconds_of_date(field, form); });
     if (!times) continue;
     if (!best || faults(*times) < faults(*best)) {
       best = std::move(times);
@@ -148,12 +147,11 @@ bool may_name_series(const std::string& cell) {
 }
 
 std::string blocks_note(const RowFile& file, size_t column, size_t start) {
-  return fmt::format(
-      "{}: column {}{} holds {} before line {} and {} from there, {}",
-      file.name, column + 1,
-      file.names.empty() ? "" : fmt::format(" ({})", excerpt(file.names[column])),
-      excerpt(file.rows[start - 1].fields[column]), file.rows[start].line,
-      excerpt(file.rows[start].fields[column]), own_files);
+  return fmt::format("{}: column {}{} holds {} before line {} and {} from there, {}", file.name,
+                     column + 1,
+                     file.names.empty() ? "" : fmt::format(" ({})", excerpt(file.names[column])),
+                     excerpt(file.rows[start - 1].fields[column]), file.rows[start].line,
+                     excerpt(file.rows[start].fields[column]), own_files);
 }
 
 // Series one behind the other, in a file without times.

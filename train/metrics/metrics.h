@@ -25,7 +25,8 @@ struct Figure {
   std::string label() const;
 };
 
-/// "0.9102", "0.0001234", "1.0799e+157"; a word for a value that overflowed, which JSON has as null.
+/// "0.9102", "0.0001234", "1.0799e+157"; a word for a value that overflowed, which JSON has as
+/// null.
 std::string figure_text(double value);
 
 /// A number that metrics count, to read or to add to.
