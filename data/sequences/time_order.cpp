@@ -3,17 +3,15 @@
 #include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
-#include "data/files/split_names.h"
 #include "data/sequences/dates.h"
 #include "data/sequences/scaling.h"
+#include "data/sequences/several_series.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <limits>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -23,8 +21,6 @@ namespace whisker {
 namespace {
 
 constexpr double no_time = -std::numeric_limits<double>::infinity();
-constexpr std::string_view own_files =
-    "as of several series, and windows run across: give each a file of its own";
 
 // A column of times.
 struct Times {
@@ -122,53 +118,6 @@ std::optional<Times> find_times(const RowFile& file, std::span<const size_t> bes
   return std::nullopt;
 }
 
-// The rows in which a column's value changes, if no value returns.
-std::vector<size_t> block_starts(const RowFile& file, size_t column) {
-  std::set<std::string_view> seen = {file.rows.front().fields[column]};
-  std::vector<size_t> starts;
-  for (size_t row = 1; row < file.rows.size(); ++row) {
-    const std::string& value = file.rows[row].fields[column];
-    if (value == file.rows[row - 1].fields[column]) continue;
-    if (!seen.insert(value).second) return {};
-    starts.push_back(row);
-  }
-  return starts;
-}
-
-// Whether a cell may name a series: no number, date, month, day of the week or split.
-bool may_name_series(const std::string& cell) {
-  if (cell.empty() || (cell[0] >= '0' && cell[0] <= '9') || number_of(cell)) return false;
-  for (const char* const form : {" %b", " %a"}) {
-    std::tm time = {};
-    const char* const rest = ::strptime(cell.c_str(), form, &time);
-    if (rest && (*rest < 'a' || *rest > 'z')) return false;
-  }
-  return split_of_name(cell) == Split::none;
-}
-
-std::string blocks_note(const RowFile& file, size_t column, size_t start) {
-  return fmt::format("{}: column {}{} holds {} before line {} and {} from there, {}", file.name,
-                     column + 1,
-                     file.names.empty() ? "" : fmt::format(" ({})", excerpt(file.names[column])),
-                     excerpt(file.rows[start - 1].fields[column]), file.rows[start].line,
-                     excerpt(file.rows[start].fields[column]), own_files);
-}
-
-// Series one behind the other, in a file without times.
-std::string blocks_without_times(const RowFile& file, std::span<const size_t> beside) {
-  constexpr size_t fewest_rows = 8;  // of a series
-  for (const size_t column : beside) {
-    const std::vector<size_t> starts = block_starts(file, column);
-    if (starts.empty() || (starts.size() + 1) * fewest_rows > file.rows.size()) continue;
-    const bool names = may_name_series(file.rows[0].fields[column]) &&
-                       std::ranges::all_of(starts, [&](size_t row) {
-                         return may_name_series(file.rows[row].fields[column]);
-                       });
-    if (names) return blocks_note(file, column, starts.front());
-  }
-  return "";
-}
-
 // Whether times go back to where the first ones are.
 bool begin_again(const Times& times) {
   constexpr size_t fewest_rows = 3;
@@ -202,7 +151,7 @@ std::string order_note(const RowFile& file, const Times& times, std::span<const 
   if (begin_again(times)) {
     return fmt::format("{}: its times (column {}) begin again in {}, first in line {}, {}",
                        file.name, times.column + 1, counted(std::ssize(times.older), "row"),
-                       file.rows[times.older[0]].line, own_files);
+                       file.rows[times.older[0]].line, several_series);
   }
   return fmt::format("{}: {} of {} {} older than the row before (column {}): {}", file.name,
                      times.older.size(), counted(rows, "row"),
@@ -304,7 +253,7 @@ TimeOrder order_by_time(RowFile& file, std::span<const size_t> columns) {
     if (std::ranges::find(columns, c) == columns.end()) beside.push_back(c);
   }
   const std::optional<Times> times = find_times(file, beside);
-  std::string note = times ? order_note(file, *times, beside) : blocks_without_times(file, beside);
+  std::string note = times ? order_note(file, *times, beside) : named_blocks_note(file, beside);
   if (!note.empty()) {
     found.notes.push_back(std::move(note));
   } else if (times) {

@@ -201,8 +201,9 @@ TEST(TimeOrder, SeriesOneBehindTheOtherAreTold) {
     for (const std::string& value : values) all.insert(all.end(), static_cast<size_t>(rows), value);
     return all;
   };
-  std::vector<std::string> again = daily(10);
-  again.insert(again.end(), again.begin(), again.begin() + 10);
+  const std::vector<std::string> once = daily(10);
+  std::vector<std::string> again = once;
+  again.insert(again.end(), once.begin(), once.end());
   const std::string several =
       "s.csv: column 1 holds 'Rome' before line 11 and 'Oslo' from there, as of several series, "
       "and "
