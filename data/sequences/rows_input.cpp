@@ -11,9 +11,32 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace whisker {
+
+namespace {
+
+// Of the rows `indices`, for each feature.
+std::vector<std::vector<double>> values_of(const LabelledRows& rows,
+                                           std::span<const int64_t> indices) {
+  std::vector<std::vector<double>> values(static_cast<size_t>(rows.features));
+  for (const int64_t index : indices) {
+    const std::vector<double>& row = rows.values[static_cast<size_t>(index)];
+    for (size_t i = 0; i < row.size(); ++i) values[i % values.size()].push_back(row[i]);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<std::string> RowsInput::value_names() const {
+  if (features == 1) return {"values"};
+  std::vector<std::string> all;
+  for (int64_t i = 1; i <= features; ++i) all.push_back(fmt::format("value {} of a step", i));
+  return all;
+}
 
 std::string RowsInput::json() const {
   JsonWriter json;
@@ -58,6 +81,8 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   }
   LabelledRows all;
   all.features = options.features;
+  all.name = file.name;
+  all.rules = file.rules;
   all.names = names_of(file, value_columns, options.names);
   all.notes = std::move(file.notes);
   int64_t padded = 0;
@@ -132,15 +157,39 @@ void fit_label_evidence(const LabelledRows& rows, std::span<const int64_t> indic
   input.class_like = (static_cast<double>(like) + 0.5) / (static_cast<double>(indices.size()) + 1);
 }
 
-std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices) {
-  std::vector<std::vector<double>> values(static_cast<size_t>(rows.features));
-  for (const int64_t index : indices) {
-    const std::vector<double>& row = rows.values[static_cast<size_t>(index)];
-    for (size_t i = 0; i < row.size(); ++i) values[i % values.size()].push_back(row[i]);
+std::vector<std::string> unlike_training(const LabelledRows& rows, const RowsInput& input) {
+  std::vector<std::string> notes;
+  const auto all = std::ssize(rows.values);
+  int64_t unlike = 0, shortest = std::numeric_limits<int64_t>::max(), longest = 0;
+  for (const std::vector<double>& values : rows.values) {
+    const int64_t steps = std::ssize(values) / rows.features;
+    unlike += steps < input.least_steps || steps > input.most_steps ? 1 : 0;
+    shortest = std::min(shortest, steps);
+    longest = std::max(longest, steps);
   }
+  const auto range = [](int64_t least, int64_t most) {
+    return least == most ? counted(least, "step") : fmt::format("{} to {} steps", least, most);
+  };
+  if (2 * unlike > all) {
+    notes.push_back(
+        fmt::format("{}: {} of {} longer or shorter than those of training: {} here, {} "
+                    "there",
+                    rows.name, unlike, counted(all, "row is", "rows are"), range(shortest, longest),
+                    range(input.least_steps, input.most_steps)));
+  }
+  std::vector<int64_t> indices(rows.values.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  std::vector<Spread> spreads;
+  for (const auto& of_feature : values_of(rows, indices)) spreads.push_back(Spread::of(of_feature));
+  const std::string note = unlike_note(spreads, input.scaling, input.value_names());
+  if (!note.empty()) notes.push_back(fmt::format("{}: {}", rows.name, note));
+  return notes;
+}
+
+std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices) {
   std::vector<Scaling> scaling;
-  for (const std::vector<double>& of_feature : values) {
-    scaling.push_back(Scaling::fitted_to(of_feature));
+  for (const std::vector<double>& of_feature : values_of(rows, indices)) {
+    scaling.push_back(Scaling::fitted_to(of_feature, rows.rules));
   }
   return scaling;
 }

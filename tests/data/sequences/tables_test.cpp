@@ -456,7 +456,9 @@ TEST(SeriesTables, AgainstTheOrderOfTimeIsTold) {
   const auto notes = [&](const std::string& content) {
     return read_series(folder.write("s.csv", content), input, 0).notes;
   };
-  EXPECT_THAT(notes("day,v\n2023-01-01,1\n2023-01-02,2\n2023-01-02,3\n"), IsEmpty());
+  EXPECT_THAT(notes("day,v\n2023-01-01,1\n2023-01-02,2\n2023-01-03,3\n"), IsEmpty());
+  EXPECT_THAT(notes("day,v\n2023-01-01,1\n2023-01-02,2\n2023-01-02,3\n"),
+              ElementsAre(HasSubstr("1 of 3 rows has the time of the row before")));
   EXPECT_THAT(
       notes("day,v\n2023-01-03,1\n2023-01-02,2\n2023-01-01,3\n"),
       ElementsAre(HasSubstr("its 3 rows run backward in time, from 2023-01-03 to 2023-01-01")));
