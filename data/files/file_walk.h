@@ -24,7 +24,7 @@ struct SkippedFile {
 struct WalkedFile {
   std::string path;  ///< relative to the folder walked, '/' between names
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
+  int64_t modified_ns = 0;  ///< mtime or ctime, the later; nanoseconds since 1970
   bool link = false;        ///< a symbolic link, or below a link to a folder
   bool deep_png = false;    ///< a PNG of 16 bits per sample: set by take_images()
 };
