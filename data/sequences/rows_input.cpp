@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/counted.h"
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "core/work_progress.h"
 #include "data/sequences/label_reading.h"
@@ -69,6 +70,54 @@ RowsInput RowsInput::from_json(std::string_view text, const std::string& name) {
   return input;
 }
 
+namespace {
+
+// Whether the values of all rows in one column are different whole numbers of rows, from 0 or 1.
+bool counts_rows(std::span<const std::vector<double>> rows, size_t column, int64_t count) {
+  constexpr size_t few = 12;
+  std::vector<bool> seen(static_cast<size_t>(count) + 1);
+  for (const std::vector<double>& row : rows) {
+    const double value = column < row.size() ? row[column] : -1;
+    if (value < 0 || value > static_cast<double>(count) || value != std::floor(value)) return false;
+    const auto number = static_cast<size_t>(value);
+    if (seen[number]) return false;
+    seen[number] = true;
+  }
+  return rows.size() >= few;
+}
+
+// Whether a column of this name holds an index, as spreadsheets and data frames write one.
+bool is_index_name(std::string_view name, size_t column) {
+  const std::string small = to_small_letters(name);
+  return small == "id" || small == "index" || small.starts_with("unnamed:") ||
+         (small.empty() && column == 0);
+}
+
+// Columns that are values as others are, but may number or label the rows.
+void note_doubtful_columns(const RowFile& file, std::span<const size_t> columns, size_t label,
+                           LabelledRows& all) {
+  const auto note = [&](size_t column, std::string_view reason, std::string_view remedy) {
+    all.notes.push_back(
+        fmt::format("{}: column {}{} is read as a value, although {}: {}", file.name, column + 1,
+                    file.names.empty() ? "" : fmt::format(" ({})", excerpt(file.names[column])),
+                    reason, remedy));
+  };
+  const bool named = !file.names.empty();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const bool counts = counts_rows(all.values, i, file.count);
+    if (!counts && !(named && is_index_name(file.names[columns[i]], columns[i]))) continue;
+    note(columns[i], counts ? "it numbers the rows" : "its name is that of an index",
+         "remove the column if it says nothing about other rows");
+  }
+  const auto other = named ? column_called_label(file.names, label) : std::nullopt;
+  if (!other) return;
+  note(*other, "its name is that of a label",
+       fmt::format("remove the column, or name it in data.label_column in place of column {}",
+                   label + 1));
+}
+
+}  // namespace
+
 LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   const bool labelled = options.label_column != no_label_column;
   const bool named = labelled && !is_column_number(options.label_column);
@@ -128,6 +177,10 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
         "make a row unusable)",
         file.name, padded, counted(file.count, "row"),
         padded == 1 ? "this row is" : "these rows are"));
+  }
+  // Of the data that train alone: others follow them.
+  if (labelled && options.classes.empty() && options.names.empty()) {
+    note_doubtful_columns(file, value_columns, label, all);
   }
   all.bad = std::move(file.bad);
   return all;
