@@ -250,6 +250,7 @@ class Pretrained(ProgramTest):
                              not arguments)
         dry = self.whisker("train", "--data", "train", "--pretrained", "--dry-run", *small, env=environment)
         self.assertIn("mobilenet_v2 is assumed", dry.stderr)
+        self.assertNotIn("fused:", dry.stdout)  # which is for log.txt
         self.whisker("train", "--data", "train", "name=unused", *small, env=environment)
         self.assertIn("a new network is trained, although pretrained weights of mobilenet_v2 are here: --pretrained "
                       "starts from them", (self.folder / "runs/unused/log.txt").read_text())
