@@ -186,7 +186,7 @@ class Messages(ProgramTest):
         for i in range(3):
             self.file(f"alike/cat.{i}.png", stripes(0, i))
         self.refused(3, "expected at least two classes in alike, got only 'cat'", "train", "c.yaml", "data.train=alike",
-                     "data.val_split=0.5", "data.label_pattern='{label}.*.png'")
+                     "data.val_split=0.5", "--label-pattern", "{label}.*.png")
 
 
 if __name__ == "__main__":
