@@ -56,7 +56,7 @@ TEST(ResumedImages, OfTheSameSizeAndModificationTimeAreCompared) {
   const StripeFolder data;
   const Config config = data.config();
   const fs::path folder = stopped_at(config, 10);
-  const fs::path image = data / "val/c1/003.png";
+  const fs::path image = data / "train/c1/013.png";
   const auto time = fs::last_write_time(image);
   std::fstream(image, std::ios::binary | std::ios::in | std::ios::out).put('x');
   fs::last_write_time(image, time);
