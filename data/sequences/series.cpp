@@ -5,6 +5,7 @@
 #include "core/io/counted.h"
 #include "core/io/hash.h"
 #include "core/work_progress.h"
+#include "data/sequences/table_checks.h"
 #include "data/sequences/table_header.h"
 #include "data/sequences/time_order.h"
 
@@ -185,15 +186,19 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
   drop_series_header(file, input.header, named, columns);
   Series series{.name = file.name, .values = {}, .columns = std::ssize(columns), .bad = {}};
   series.positions = columns;
+  refuse_numbers_as_names(file, input.columns);
+  refuse_thousands(file, columns);
   if (!named) series.names = names_of(file, columns, input.names);
   if (std::string note = time_order_note(file, columns); !note.empty()) {
     file.notes.push_back(std::move(note));
   }
   series.notes = std::move(file.notes);
-  const std::vector<BadRow> misshapen = file.bad;
+  std::vector<int> misshapen = file.repeated;  // lines between which no window lies
+  for (const BadRow& row : file.bad) misshapen.push_back(row.line);
+  std::ranges::sort(misshapen);
   size_t next_misshapen = 0;
   const auto add_misshapen = [&](int before_line) {
-    for (; next_misshapen < misshapen.size() && misshapen[next_misshapen].line < before_line;
+    for (; next_misshapen < misshapen.size() && misshapen[next_misshapen] < before_line;
          ++next_misshapen) {
       series.values.insert(series.values.end(), columns.size(), nothing);
     }
