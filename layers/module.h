@@ -3,12 +3,14 @@
 // inputs: Residual, Concat and Multiply are containers whose branches read the same one.
 #pragma once
 
+#include "core/backend/geometry.h"
 #include "core/parameters/parameters.h"
 #include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,7 +61,8 @@ struct OperatorCost {
   int64_t kept_bytes = 0;           ///< kept besides, whatever that dtype is
   int64_t kept_in_f32 = 0;          ///< bytes kept besides when that dtype is f32
   int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
-  bool view = false;            ///< the output is the input's memory
+  std::optional<Conv2dGeometry> convolution = {};  ///< whose kernels have a workspace besides
+  bool view = false;                               ///< the output is the input's memory
 };
 
 /// Says that a layer is made over another one's parameters.
@@ -113,6 +116,11 @@ class Module {
   /// True when the module has parameters of its own and none of them is trained now.
   bool frozen() const;
 
+  /// Of a container in a list of layers: backward computes it again from its input, see
+  /// layers/recomputed_blocks.h.
+  bool recomputes() const { return recomputes_; }
+  void set_recompute(bool recompute) { recomputes_ = recompute; }
+
   /// Stops training of all parameters whose name is selected by one of the patterns, for good or
   /// (`at_first`) until ParameterArena::unfreeze(); returns how many. Throws usage when a pattern
   /// matches nothing, or once an arena exists.
@@ -130,6 +138,7 @@ class Module {
 
  private:
   std::string path_;
+  bool recomputes_ = false;
   std::vector<Child> children_;
   std::vector<std::string> own_names_;  // beside own_: the last part of each name
   ParameterList own_;

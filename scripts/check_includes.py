@@ -41,7 +41,7 @@ ORDER = {
         core/memory
         core/tensor
         core/image core/io
-        core/backend
+        core/backend core/draw
         core/autograd
         core/nvidia core/ops core/parameters
         core/communicator

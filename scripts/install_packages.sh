@@ -17,6 +17,8 @@ if [ "$what" != build ]; then
   packages+=(libopenblas-openmp-dev libgtest-dev libgmock-dev zlib1g-dev ccache git python3 python3-venv curl
              openmpi-bin libjpeg-turbo-progs webp unzip clang-16 libclang-rt-16-dev
              zsh fish dpkg-dev file)
+  # The tests of HTML pages skip without it. Ubuntu's is a snap.
+  if grep -qx 'ID=debian' /etc/os-release; then packages+=(chromium fonts-dejavu-core); fi
 fi
 if [ "$what" = long ] && [ "$(uname -m)" = x86_64 ]; then packages+=(g++-aarch64-linux-gnu qemu-user); fi
 

@@ -103,7 +103,7 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   outputs.add_input(arguments.facts.classes);
   const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
   const std::string ending = file_ending(arguments.out);
-  constexpr std::string_view other_formats[] = {".onnx", ".pth", ".pt", ".bin",
+  constexpr std::string_view other_formats[] = {".onnx", ".pth", ".pt",   ".bin",
                                                 ".ckpt", ".h5",  ".keras"};
   if (std::ranges::find(other_formats, ending) != std::end(other_formats)) {
     fail(ErrorKind::usage,
@@ -159,7 +159,9 @@ void add_import_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("import", "Convert weights to safetensors");
   auto arguments = std::make_shared<ImportArguments>();
   command->add_option("FILE", arguments->file, weights_help)->required();
-  command->add_option("-o,--output", arguments->out, "The safetensors file to write")->required();
+  command->add_option("-o,--output", arguments->out, "The safetensors file to write")
+      ->required()
+      ->check(check_output_name);
   add_force(command, arguments->force);
   command
       ->add_option("--names", arguments->names,

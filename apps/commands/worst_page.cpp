@@ -1,6 +1,7 @@
 #include "apps/commands/worst_page.h"
 
 #include "apps/terminal/inputs.h"
+#include "core/draw/markup.h"
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
 #include "core/io/counted.h"
@@ -24,45 +25,17 @@ namespace {
 constexpr size_t most_pairs = 6;
 constexpr size_t cards_per_pair = 6;
 
-std::string html(std::string_view text, KeptLines kept = KeptLines::none) {
-  std::string escaped;
-  for (const char c : printable(text, kept)) {
-    switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      case '\'': escaped += "&#39;"; break;
-      default: escaped += c;
-    }
-  }
-  return escaped;
-}
-
-// RFC 4648.
-std::string base64(const std::vector<uint8_t>& bytes) {
-  constexpr std::string_view digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 3; ++j) bits = bits << 8 | (i + j < bytes.size() ? bytes[i + j] : 0u);
-    for (size_t j = 0; j < 4; ++j) {
-      text += i + j <= bytes.size() ? digits[bits >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return text;
-}
-
 std::string data_uri(const Image& image) {
   constexpr int quality = 82;
-  return "data:image/jpeg;base64," + base64(encode_jpeg(image, {.quality = quality, .comment = ""}));
+  return "data:image/jpeg;base64," +
+         base64(encode_jpeg(image, {.quality = quality, .comment = ""}));
 }
 
 // The file's name with its class folder.
 std::string short_name(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const size_t folder = slash == std::string::npos || slash == 0 ? slash : path.rfind('/', slash - 1);
+  const size_t folder =
+      slash == std::string::npos || slash == 0 ? slash : path.rfind('/', slash - 1);
   return folder == std::string::npos ? path : path.substr(folder + 1);
 }
 
@@ -87,17 +60,17 @@ class Page {
     const std::string& predicted = classes_[static_cast<size_t>(one.predicted)];
     const bool right = one.label == one.predicted;
     std::string text = fmt::format("<li class=\"card {}\">\n", right ? "right" : "wrong");
-    text += one.shown.empty() ? images_of(one, predicted)
-                              : fmt::format("<p class=\"text\">{}</p>\n",
-                                            html(one.shown, KeptLines::all));
+    text += one.shown.empty()
+                ? images_of(one, predicted)
+                : fmt::format("<p class=\"text\">{}</p>\n", markup(one.shown, KeptLines::all));
     text += fmt::format(
         "<p class=\"verdict\"><span>{}</span> <strong>{}</strong> {:.1f} %</p>\n"
         "<p>label <strong>{}</strong> {:.1f} % · loss {:.2f}</p>\n"
         "<p class=\"path\" title=\"{}\">{}</p>\n</li>\n",
-        right ? "right:" : "wrong:", html(predicted),
-        100 * one.probabilities[static_cast<size_t>(one.predicted)], html(label),
+        right ? "right:" : "wrong:", markup(predicted),
+        100 * one.probabilities[static_cast<size_t>(one.predicted)], markup(label),
         100 * one.probabilities[static_cast<size_t>(one.label)], one.loss,
-        html(below_folder(one.path)), html(short_name(one.path)));
+        markup(below_folder(one.path)), markup(short_name(one.path)));
     return text;
   }
 
@@ -121,12 +94,13 @@ class Page {
           class_activation_maps(network_, inputs, std::vector{one.predicted}).front();
       text = fmt::format(
           "<div class=\"pair\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"{}\" "
-          "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network sees "
+          "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network "
+          "sees "
           "{}\" loading=\"lazy\"></div>\n",
-          data_uri(seen), seen.width, seen.height, html(short_name(one.path)),
-          data_uri(with_heat(seen, map)), seen.width, seen.height, html(predicted));
+          data_uri(seen), seen.width, seen.height, markup(short_name(one.path)),
+          data_uri(with_heat(seen, map)), seen.width, seen.height, markup(predicted));
     } catch (const Error& error) {
-      text = fmt::format("<p>{}</p>\n", html(bare_reason(one.path, error.what())));
+      text = fmt::format("<p>{}</p>\n", markup(bare_reason(one.path, error.what())));
     }
     return made_[one.path] = text;
   }
@@ -154,11 +128,8 @@ constexpr std::string_view page_head = R"html(">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
 <title>What the network gets wrong</title>
 <style>
-:root { color-scheme: light dark; --back: #f6f7f9; --card: #fff; --text: #1c2230; --soft: #565f70;
-  --line: #d9dde5; --wrong: #b3261e; --right: #1a6b3c; }
-@media (prefers-color-scheme: dark) { :root { --back: #14171d; --card: #1f242d; --text: #e8ebf1;
-  --soft: #a6aebd; --line: #343b48; --wrong: #ff8a80; --right: #7ddc9f; } }
-* { box-sizing: border-box; }
+)html";
+constexpr std::string_view page_rest = R"html(* { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1500px; padding: 1.5rem; background: var(--back); color: var(--text);
   font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .3rem; }
@@ -195,9 +166,8 @@ Pairs confused_pairs(const std::vector<EvaluatedExample>& examples) {
     if (one.label != one.predicted) by_pair[{one.label, one.predicted}].push_back(&one);
   }
   Pairs pairs(by_pair.begin(), by_pair.end());
-  std::ranges::stable_sort(pairs, [](const auto& a, const auto& b) {
-    return a.second.size() > b.second.size();
-  });
+  std::ranges::stable_sort(
+      pairs, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   pairs.resize(std::min(pairs.size(), most_pairs));
   return pairs;
 }
@@ -253,11 +223,12 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
   const auto wrong = std::ranges::count_if(
       examples, [](const EvaluatedExample& one) { return one.label != one.predicted; });
   Page page(network, common_folder_size(examples));
-  std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head);
+  std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head) +
+                     page_colors() + std::string(page_rest);
   text += fmt::format(
       "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} {} "
       "classified wrong.{}</p>\n</header>\n<main>\n",
-      html(short_name(weights)), wrong, counted(std::ssize(examples), example),
+      markup(short_name(weights)), wrong, counted(std::ssize(examples), example),
       wrong == 1 ? "is" : "are",
       images ? " Beside each image, as the network sees it, is where it sees the predicted class: "
                "the brighter, the more."
@@ -275,7 +246,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
         "<table>\n<thead><tr><th scope=\"col\">label</th><th scope=\"col\">predicted</th>"
         "<th scope=\"col\">{}</th></tr></thead>\n<tbody>\n",
         name_of_all);
-    const auto name = [&](int64_t c) { return html(classes[static_cast<size_t>(c)]); };
+    const auto name = [&](int64_t c) { return markup(classes[static_cast<size_t>(c)]); };
     for (const auto& [pair, of_pair] : pairs) {
       text += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td></tr>\n",
                           name(pair.first), name(pair.second), of_pair.size());

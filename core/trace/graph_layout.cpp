@@ -8,6 +8,9 @@
 namespace whisker {
 namespace {
 
+// Parameters, which have nothing above, follow their operator and hardly pull it.
+constexpr double source_weight = 0.02;
+
 // A box, or the point where an edge crosses a row. Indices below boxes.size() are boxes.
 struct Slot {
   int row = 0;
@@ -154,20 +157,22 @@ class Placer {
   // with order constraints, solved by pooling adjacent violators (Ayer et al. 1955).
   void settle(const std::vector<size_t>& row, const std::vector<double>& wish) {
     struct Pool {
-      double sum;
+      double sum, weight;
       size_t size;
-      double value() const { return sum / static_cast<double>(size); }
+      double value() const { return sum / weight; }
     };
     std::vector<Pool> pools;
     std::vector<double> offset(row.size(), 0);
     for (size_t i = 0; i < row.size(); ++i) {
       const Slot& slot = slots_[row[i]];
       if (i > 0) offset[i] = offset[i - 1] + distance(slots_[row[i - 1]], slot);
-      pools.push_back({wish[i] - offset[i], 1});
+      const double weight = slot.above.empty() ? source_weight : 1;
+      pools.push_back({weight * (wish[i] - offset[i]), weight, 1});
       while (pools.size() > 1 && pools[pools.size() - 2].value() > pools.back().value()) {
         const Pool last = pools.back();
         pools.pop_back();
         pools.back().sum += last.sum;
+        pools.back().weight += last.weight;
         pools.back().size += last.size;
       }
     }
@@ -192,7 +197,12 @@ class Placer {
       for (const size_t index : row) {
         const Slot& slot = slots_[index];
         std::vector<double> xs;
-        for (const size_t other : to_above ? slot.above : slot.below) xs.push_back(slots_[other].x);
+        const std::vector<size_t>& near = to_above ? slot.above : slot.below;
+        const auto pulls = [&](size_t other) { return !to_above || !slots_[other].above.empty(); };
+        const bool any = std::any_of(near.begin(), near.end(), pulls);
+        for (const size_t other : near) {
+          if (!any || pulls(other)) xs.push_back(slots_[other].x);
+        }
         wish.push_back(xs.empty() ? slot.x : median(std::move(xs)));
       }
       settle(row, wish);

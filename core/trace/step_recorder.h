@@ -7,12 +7,17 @@
 #include <chrono>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 namespace whisker {
 
-class StepRecorder final : public TapeObserver {
+/// An observer that is told what to call leaves (parameters) and constants (the input images).
+class StepObserver : public TapeObserver {
+ public:
+  virtual void name(const Tensor& tensor, const std::string& text) = 0;
+};
+
+class StepRecorder final : public StepObserver {
  public:
   struct Options {
     bool values = false;  ///< of every result and gradient; else shapes, bytes and times alone
@@ -23,8 +28,7 @@ class StepRecorder final : public TapeObserver {
   StepRecorder(const StepRecorder&) = delete;
   StepRecorder& operator=(const StepRecorder&) = delete;
 
-  /// What to call a leaf (a parameter) or a constant (the input images).
-  void name(const Tensor& tensor, const std::string& text);
+  void name(const Tensor& tensor, const std::string& text) override;
   Recording recording() const;
 
   void on_save(const Tensor& tensor) override;
@@ -38,6 +42,12 @@ class StepRecorder final : public TapeObserver {
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct OpenLayer {
+    std::string name;
+    size_t first;  // entry
+  };
+
+  void add_recomputed(const Node& node, Tensors inputs, Tensors outputs);
   TapeEntry& add_operator(const char* name, Tensors inputs, Tensors outputs);
   TapeOutput output_of(const Tensor& tensor) const;
   TapeInput input_of(const Tensor& operand);
@@ -53,11 +63,12 @@ class StepRecorder final : public TapeObserver {
   std::unordered_map<std::string, TapeInput> by_memory_;  // of tensors without a node
   std::unordered_map<uint64_t, std::string> leaf_names_;
   std::unordered_map<std::string, std::string> constant_names_;
-  std::unordered_set<const Storage*> kept_storages_;
+  std::unordered_map<const Storage*, size_t> kept_storages_;  // by which entry
   std::vector<Tensor> alive_;    // what by_memory_ knows: their addresses must not be used again
   std::vector<Tensor> pending_;  // saved by the operator that is being recorded
-  std::vector<std::string> layers_;
-  std::vector<bool> had_gradient_;  // the inputs of the node whose backward runs
+  std::vector<OpenLayer> layers_;
+  size_t again_ = 0, again_end_ = 0;  // entries whose operators backward is running again
+  std::vector<bool> had_gradient_;    // the inputs of the node whose backward runs
   int backward_steps_ = 0;
   int backward_depth_ = 0;
   Clock::time_point mark_;

@@ -3,13 +3,13 @@
 
 #include "core/error.h"
 #include "core/io/counted.h"
+#include "core/io/lower_ascii.h"
 #include "core/io/run_files.h"
 #include "core/io/text.h"
 #include "core/work_progress.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <functional>
 #include <map>
@@ -24,13 +24,18 @@
 namespace whisker {
 namespace {
 
-WalkedFile walked_file(std::string path, const struct stat& info) {
+int64_t nanoseconds_of(const struct timespec& time) {
   // Unsigned: a time that a damaged file system invents may overflow.
-  const uint64_t modified = static_cast<uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000u +
-                            static_cast<uint64_t>(info.st_mtim.tv_nsec);
+  return static_cast<int64_t>(static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u +
+                              static_cast<uint64_t>(time.tv_nsec));
+}
+
+WalkedFile walked_file(std::string path, const struct stat& info) {
+  // Archives and copies set the time of modification, often to one for all; nobody sets that of
+  // the status change.
   return {.path = std::move(path),
           .bytes = static_cast<uint64_t>(info.st_size),
-          .modified_ns = static_cast<int64_t>(modified)};
+          .modified_ns = std::max(nanoseconds_of(info.st_mtim), nanoseconds_of(info.st_ctim))};
 }
 
 class Walker {
@@ -228,8 +233,9 @@ bool has_image_name(std::string_view name, int rules) {
   constexpr std::array<std::string_view, 11> extensions = {
       ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".pbm", ".pnm"};
   const std::span known = std::span(extensions).first(rules > 1 ? extensions.size() : 7);
-  std::string extension(name.substr(std::min(name.find_last_of("./"), name.size())));
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // Not file_ending(), which is "" of a file named ".png".
+  const std::string extension =
+      lower_ascii(name.substr(std::min(name.find_last_of("./"), name.size())));
   return std::ranges::find(known, extension) != known.end();
 }
 

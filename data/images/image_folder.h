@@ -21,7 +21,7 @@ struct ImageFile {
   std::string path;  ///< relative to ImageFolder::root, bytes as on disk
   int64_t label = 0;
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;           ///< modification time, nanoseconds since 1970
+  int64_t modified_ns = 0;           ///< mtime or ctime, the later; nanoseconds since 1970
   bool deep = false, alpha = false;  ///< see WalkedFile
   uint64_t content = 0;              ///< content_hash(); 0: not read
 };
@@ -58,6 +58,8 @@ struct ImageFolderOptions {
   std::vector<std::string> classes = {};
   /// After the error about classes that are not among `classes`: a remedy.
   std::string other_classes = {};
+  /// Of a folder without class folders: a remedy in place of data.label_pattern.
+  std::string no_folders = {};
   /// Name of the folder in errors.
   std::string name = "data";
   /// Whether folders that cannot be listed, and files of the CSV that are not there, are an error

@@ -18,9 +18,14 @@ TextStream::TextStream(std::vector<int64_t> tokens, TextStreamOptions options)
   }
   row_steps_ = (std::ssize(tokens_) - 1) / options_.rows;
   if (row_steps_ < 1) {
-    fail(ErrorKind::data,
-         "data: a text of {} is too short for {}. Use a longer text or a smaller train.batch_size.",
-         counted(std::ssize(tokens_), "token"), counted(options_.rows, "row"));
+    const int64_t most = std::ssize(tokens_) - 1;
+    fail(ErrorKind::data, "data: a text of {} is too short for {}. Use a longer text{}.",
+         counted(std::ssize(tokens_), "token"), counted(options_.rows, "row"),
+         most < 1
+             ? std::string()
+             : fmt::format(", or a batch size of at most {} (train.batch_size, or --batch-size "
+                           "of evaluate)",
+                           most));
   }
 }
 
@@ -59,6 +64,15 @@ std::optional<Batch> TextStream::next() {
   stats_.samples += rows * steps;
   ++stats_.batches;
   return batch;
+}
+
+std::string TextStream::unread_note() const {
+  const int64_t unread = std::ssize(tokens_) - 1 - predictions();
+  if (unread == 0) return "";
+  return fmt::format(
+      "the last {} of {} not read, as the {} rows of a batch are equally long "
+      "(train.batch_size, of evaluate --batch-size)",
+      unread, counted(std::ssize(tokens_), "token is", "tokens are"), options_.rows);
 }
 
 std::string TextStream::fingerprint() const {

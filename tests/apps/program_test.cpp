@@ -119,7 +119,7 @@ TEST(Program, GraphsAreWrittenToFiles) {
   const Result bad =
       run("whisker study graph configs/keras_cats_vs_dogs.yaml -o " + svg + ".png 2>&1");
   EXPECT_EQ(bad.exit_code, 2);
-  EXPECT_THAT(bad.output, HasSubstr("-o: expected a name ending in .svg or .dot"));
+  EXPECT_THAT(bad.output, HasSubstr("-o: expected a name ending in .html, .svg, .dot or .mmd"));
   EXPECT_THAT(run("whisker study graph configs/keras_cats_vs_dogs.yaml").output,
               HasSubstr("digraph tape {"));
 }

@@ -1,11 +1,12 @@
 #include "train/planning/find_lr.h"
 
+#include "core/draw/chart.h"
 #include "train/experiment.h"
 #include "train/loop/train_step.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -147,69 +148,33 @@ std::string suggestion_text(const RangeTests& tests, int64_t unfreeze_at) {
 std::string range_test_svg(const RangeTests& tests) {
   std::vector<const RangeTest*> all = {&tests.test};
   if (tests.unfrozen) all.push_back(&*tests.unfrozen);
-  constexpr double width = 720, height = 420, left = 70, right = 20, top = 30, bottom = 60;
-  double low = std::numeric_limits<double>::infinity(), high = 0;
+  Chart chart{.title = "Loss over the learning rate",
+              .x = {.label = "learning rate", .log = true, .low = first_rate, .high = last_rate},
+              .y = {.label = "loss, smoothed"},
+              .series = {},
+              .width = 720,
+              .height = 420};
+  double high = 0;
   for (const RangeTest* test : all) {
     const auto least = std::ranges::min_element(test->points, {}, &RangePoint::loss);
     const auto before =
         std::ranges::max_element(test->points.begin(), least + 1, {}, &RangePoint::loss);
     const double highest = std::ranges::max(test->points, {}, &RangePoint::loss).loss;
-    low = std::min(low, least->loss);
     high = std::max(high, std::min(highest, 1.3 * before->loss));  // what grows leaves the drawing
-  }
-  high = high > low ? high : low + 1;
-  const auto x_of = [&](double rate) {
-    return left +
-           (width - left - right) * std::log(rate / first_rate) / std::log(last_rate / first_rate);
-  };
-  const auto y_of = [&](double loss) {
-    const double share = (std::min(loss, high) - low) / (high - low);
-    return height - bottom - share * (height - top - bottom);
-  };
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"13\" role=\"img\">\n"
-      "<title>Loss over the learning rate</title>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      width, height);
-  for (int power = -7; power <= 1; ++power) {
-    const double x = x_of(std::pow(10, power));
-    svg += fmt::format(
-        "<path d=\"M{0:.1f} {1}V{2}\" stroke=\"#ddd\"/><text x=\"{0:.1f}\" y=\"{3}\" "
-        "text-anchor=\"middle\">1e{4}</text>\n",
-        x, top, height - bottom, height - bottom + 20, power);
-  }
-  for (int i = 0; i <= 4; ++i) {
-    const double loss = low + (high - low) * i / 4;
-    svg += fmt::format(
-        "<path d=\"M{0} {1:.1f}H{2}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" "
-        "text-anchor=\"end\">{5:.3g}</text>\n",
-        left, y_of(loss), width - right, left - 8, y_of(loss) + 4, loss);
-  }
-  constexpr const char* colors[] = {"#1f5fa8", "#b3261e"};
-  constexpr const char* names[] = {"frozen layers", "unfrozen"};
-  for (size_t i = 0; i < all.size(); ++i) {
-    svg += fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"",
-                       colors[i]);
-    for (const RangePoint& point : all[i]->points) {
-      svg += fmt::format("{:.1f},{:.1f} ", x_of(point.rate), y_of(point.loss));
+    ChartSeries curve;
+    if (all.size() > 1) curve.name = chart.series.empty() ? "frozen layers" : "unfrozen";
+    for (const RangePoint& point : test->points) {
+      curve.x.push_back(point.rate);
+      curve.y.push_back(point.loss);
     }
-    svg += "\"/>\n";
-    if (all.size() > 1) {
-      svg += fmt::format("<text x=\"{}\" y=\"{}\" fill=\"{}\">{}</text>\n", left + 10,
-                         height - bottom - 30 + 18 * static_cast<double>(i), colors[i], names[i]);
+    if (test->suggestion > 0) {
+      chart.marks.push_back(
+          {test->suggestion, fmt::format("{:.2g}", test->suggestion), chart.series.size()});
     }
-    if (all[i]->suggestion <= 0) continue;
-    svg += fmt::format(
-        "<path d=\"M{0:.1f} {1}V{2}\" stroke=\"{5}\" stroke-dasharray=\"5 4\"/>"
-        "<text x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\" fill=\"{5}\">{4:.2g}</text>\n",
-        x_of(all[i]->suggestion), top, height - bottom, top - 8, all[i]->suggestion, colors[i]);
+    chart.series.push_back(std::move(curve));
   }
-  return svg + fmt::format(
-                   "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">learning rate</text>\n"
-                   "<text x=\"18\" y=\"{}\" text-anchor=\"middle\" transform=\"rotate(-90 18 "
-                   "{})\">loss, smoothed</text>\n</svg>\n",
-                   (left + width - right) / 2, height - 14, height / 2, height / 2);
+  chart.y.high = high;
+  return chart_svg(chart);
 }
 
 }  // namespace whisker

@@ -7,6 +7,7 @@
 #include "tests/core/trace/tape_support.h"
 
 #include <cmath>
+#include <cstdio>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,6 +85,17 @@ TEST(GraphLayout, ACycleIsRefused) {
   EXPECT_THROW(layout.place(), Error);
 }
 
+TEST(GraphLayout, ParametersDoNotPullAChain) {
+  GraphLayout layout;  // 0 -> 1 -> 2 -> 3, and a parameter for each of 1 to 3
+  for (int i = 0; i < 7; ++i) layout.boxes.push_back({.width = 40, .height = 20, .anchor = 20});
+  for (size_t i = 1; i < 4; ++i) {
+    layout.edges.push_back({.from = i - 1, .to = i});
+    layout.edges.push_back({.from = i + 3, .to = i});
+  }
+  layout.place();
+  EXPECT_NEAR(layout.boxes[3].corner.x, layout.boxes[1].corner.x, 5);
+}
+
 Recording recorded(const std::string& title, bool values = true) {
   StepRecorder recorder({.values = values});
   const Tensor x = full({2, 2}, 3, exact);
@@ -116,9 +128,41 @@ TEST(TapeGraph, SvgEscapesTextAndShowsNorms) {
     for (size_t at = svg.find(part); at != std::string::npos; at = svg.find(part, at + 1)) ++count;
     return count;
   };
-  EXPECT_EQ(times("<rect class="), 4);          // x, w, matmul, sum
+  EXPECT_EQ(times("<rect class="), 9);  // the ground, x, w, matmul, sum, and four of the legend
+  EXPECT_THAT(svg, HasSubstr("parameter: gradients accumulate"));
+  EXPECT_THAT(svg, HasSubstr("norm of the gradient that arrived"));
+  EXPECT_THAT(svg, Not(HasSubstr("pooling")));
   EXPECT_EQ(times("<path class=\"edge\""), 3);  // an arrow for every operand
   EXPECT_EQ(times("<text"), times("</text>"));
+}
+
+TEST(TapeGraph, ASmallGraphFitsASlide) {
+  StepRecorder recorder;
+  Tensor x = full({2, 2}, 3, exact);
+  x.set_requires_grad();
+  for (int i = 0; i < 12; ++i) x = relu(x);
+  backward(sum(x));
+  Recording recording = recorder.recording();
+  recording.title = std::string(200, 't');
+  const std::string svg = tape_svg(recording);
+  double width = 0, height = 0;
+  ASSERT_EQ(std::sscanf(svg.substr(svg.find("width=")).c_str(), "width=\"%lf\" height=\"%lf\"",
+                        &width, &height),
+            2);
+  EXPECT_LE(width, 1280);
+  EXPECT_LE(height, 720);
+  EXPECT_GT(width, 2 * height);  // from left to right
+}
+
+TEST(TapeGraph, MermaidEscapesWhatItWouldRead) {
+  const std::string mermaid = tape_mermaid(recorded("t"));
+  EXPECT_THAT(mermaid, HasSubstr("\nflowchart TD\n"));
+  EXPECT_THAT(mermaid,
+              HasSubstr("n1([\"a#34;#60;w#62;#38;#92;b<br>(2,2) f64<br>#124;gradient#124; 12\"])"
+                        ":::leaf\n"));
+  EXPECT_THAT(mermaid, HasSubstr("  n0 --> n2\n  n1 --> n2\n  n2 --> n3\n"));
+  EXPECT_TRUE(is_tape_mermaid(mermaid));
+  EXPECT_FALSE(is_tape_mermaid(mermaid + "%% mine\n"));
 }
 
 TEST(TapeGraph, FilesAreKnownByTheirChecksum) {
