@@ -15,10 +15,12 @@
 #include "data/files/file_walk.h"
 #include "data/files/split_names.h"
 #include "data/files/text_file.h"
+#include "data/sequences/table_checks.h"
 #include "data/sequences/table_header.h"
 #include "data/sequences/text_columns.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -67,6 +69,9 @@ class Reader {
            "--text-column).",
            file.name, columns.label + 1);
     });
+    if (columns.label != 0) refuse_numbers_as_names(file, std::array{options.label_column});
+    if (columns.text != 1) refuse_numbers_as_names(file, std::array{options.text_column});
+    if (!columns.label_chosen) refuse_other_separator(file, columns.label);
     check_reading(options.rules, file.notes, [&] { refuse_likely_columns(file, columns); });
     notes_ = std::move(file.notes);
     std::ranges::move(unread_columns(file, columns), std::back_inserter(notes_));

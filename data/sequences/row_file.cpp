@@ -60,6 +60,44 @@ void read_plain_rows(std::string_view text, char separator, RowFile& file) {
   }
 }
 
+// Whether a field has quotes around it and, between them, two that stand for one.
+bool has_doubled_quotes(const std::string& field) {
+  return field.size() > 3 && field.starts_with('"') && field.ends_with('"') &&
+         field.find("\"\"", 1) < field.size() - 2;
+}
+
+// Reads rows whose fields end at tabs: by the quoting of CSV files where all quotes are such.
+void read_tab_rows(std::string_view text, RowFile& file) {
+  read_plain_rows(text, '\t', file);
+  int64_t quoted = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    quoted += text[i] == '"' && (i == 0 || text[i - 1] == '\t' || text[i - 1] == '\n') ? 1 : 0;
+  }
+  if (file.rules < 3 || quoted == 0) return;
+  std::vector<CsvRow> rows;
+  try {
+    rows = parse_csv(text, file.name, '\t');
+  } catch (const Error&) {  // quotes of the text, as many published tables have them
+    const bool doubled = std::ranges::any_of(file.rows, [](const CsvRow& row) {
+      return std::ranges::any_of(row.fields, has_doubled_quotes);
+    });
+    if (doubled) {
+      file.notes.push_back(fmt::format(
+          "{}: quotes are read as a part of the text, although \"\" stands between quotes as in a "
+          "CSV file: not all of them open and close a field",
+          file.name));
+    }
+    return;
+  }
+  if (file.bad.empty() && rows.size() != file.rows.size()) return;  // joins rows that fit
+  file.notes.push_back(fmt::format(
+      "{}: {} in quotes, which are not read, as all quotes of the file open and close a field",
+      file.name, quoted == 1 ? "1 field is" : fmt::format("{} fields are", quoted)));
+  file.rows = std::move(rows);
+  file.bad.clear();
+  file.field_ends = quoting_rule('\t');
+}
+
 // How many fields a line of its own has; 0 where quotes do not close in it.
 size_t field_count(std::string_view line, char separator, bool csv) {
   if (!csv) return split(line, separator).size();
@@ -139,13 +177,15 @@ RowFile read_rows(const std::filesystem::path& path, int rules) {
     const auto refuse = [&](int line, std::string reason) {
       file.refuse({.line = line, .fields = {}}, std::move(reason));
     };
+    file.separator = found;
     file.field_ends = quoting_rule(found);
     file.rows = parse_csv(text, file.name, refuse, found);
   } else {
     file.field_ends = separator == ' '
                           ? "fields end at spaces, as the first line has no tab and no comma"
                           : "fields end at tabs, and quotes do not change that";
-    read_plain_rows(text, separator, file);
+    file.separator = separator;
+    separator == '\t' ? read_tab_rows(text, file) : read_plain_rows(text, separator, file);
   }
   if (file.rows.empty()) fail(ErrorKind::data, "{}: expected rows, got an empty file", file.name);
   refuse_stray_cr(file);
@@ -164,12 +204,33 @@ size_t column_position(std::string_view column) {
   return number - 1;
 }
 
+std::string separator_reason(const RowFile& file, std::string_view cell, char separator) {
+  const auto name = [](char c) {
+    return c == ','    ? "commas"
+           : c == ';'  ? "semicolons"
+           : c == '\t' ? "tabs"
+           : c == '|'  ? "'|'"
+                       : "spaces";
+  };
+  const char* const used = name(file.separator);
+  return fmt::format(
+      "fields are read to end at {}, but {} may be several that end at {}. Separate them by {}{}.",
+      used, excerpt(cell), name(separator), used,
+      file.field_ends.starts_with("a field") ? fmt::format("; {}", file.field_ends) : "");
+}
+
 size_t find_column(RowFile& file, const std::string& column) {
   const CsvRow& header = file.rows.front();
   const size_t count = header.fields.size();
   if (is_column_number(column)) {
     const size_t position = column_position(column);
     if (position < count) return position;
+    for (const char other : {',', ';', '\t', '|'}) {
+      if (count > 1 || other == file.separator || header.fields[0].find(other) == std::string::npos)
+        continue;
+      fail(ErrorKind::data, "{}: expected column {}: {}", file.place(header), column,
+           separator_reason(file, header.fields[0], other));
+    }
     fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file.name, count, column);
   }
   if (file.rules < 3) {  // took the first of several

@@ -1,6 +1,6 @@
-// Files of rows: comma-separated (RFC 4180), tab-separated (fields as they are, quotes included) or
-// separated by runs of spaces. A row that does not fit is skipped and reported with its position
-// and the reason.
+// Files of rows: comma-separated (RFC 4180), tab-separated (fields as they are, quotes included,
+// unless all open and close a field) or separated by runs of spaces. A row that does not fit
+// is skipped and reported with its position and the reason.
 #pragma once
 
 #include "data/files/csv.h"
@@ -32,8 +32,10 @@ struct RowFile {
   int64_t count = 0;  ///< of rows, also those with another number of fields, without a header
   std::vector<std::string> notes = {};  ///< what was assumed
   std::vector<std::string> names = {};  ///< of the columns, where the first row held them
+  std::vector<int> repeated = {};       ///< lines that held the names again
   int rules = newest_data_rules;        ///< see Note [Data rules]
   std::string field_ends = {};          ///< how fields end, for messages
+  char separator = ',';
 
   /// Removes the first row, which is a header.
   void drop_header() {
@@ -52,6 +54,10 @@ struct RowFile {
 /// spaces. Every row has as many fields as the first; empty lines are skipped.
 /// Throws data for a file that cannot be read or has no row, or a stray CR in the first.
 RowFile read_rows(const std::filesystem::path& path, int rules = newest_data_rules);
+
+/// Why `cell` may be several fields, which end at `separator` rather than the one that was used,
+/// and the remedy.
+std::string separator_reason(const RowFile& file, std::string_view cell, char separator);
 
 /// A position in a row, from 0. `column` is a number from 1, or a name in the first row: a name in
 /// another case is noted. Throws data, naming the nearest name, and where two columns have it.

@@ -7,9 +7,11 @@
 #include "core/io/unicode.h"
 #include "core/work_progress.h"
 #include "data/sequences/label_reading.h"
+#include "data/sequences/table_checks.h"
 #include "data/sequences/table_header.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -132,6 +134,8 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   all.features = options.features;
   all.name = file.name;
   all.rules = file.rules;
+  if (label > 0 && labelled) refuse_numbers_as_names(file, std::array{options.label_column});
+  refuse_thousands(file, value_columns);
   all.names = names_of(file, value_columns, options.names);
   all.notes = std::move(file.notes);
   int64_t padded = 0;

@@ -6,6 +6,7 @@
 #include "core/io/hash.h"
 #include "core/work_progress.h"
 #include "data/sequences/dates.h"
+#include "data/sequences/table_checks.h"
 #include "data/sequences/table_header.h"
 #include "data/sequences/time_order.h"
 
@@ -214,16 +215,20 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
   drop_series_header(file, input.header, named, columns);
   Series series{.name = file.name, .values = {}, .columns = std::ssize(columns), .bad = {}};
   series.positions = columns;
+  refuse_numbers_as_names(file, input.columns);
+  refuse_thousands(file, columns);
   if (!named) series.names = names_of(file, columns, input.names);
   series.rules = rules;
   TimeOrder order = order_by_time(file, columns);
   series.step_seconds = order.step_seconds;
   series.notes = std::move(file.notes);
   std::ranges::move(order.notes, std::back_inserter(series.notes));
-  const std::vector<BadRow> misshapen = file.bad;
+  std::vector<int> misshapen = file.repeated;  // lines between which no window lies
+  for (const BadRow& row : file.bad) misshapen.push_back(row.line);
+  std::ranges::sort(misshapen);
   size_t next_misshapen = 0;
   const auto add_misshapen = [&](int before_line) {
-    for (; next_misshapen < misshapen.size() && misshapen[next_misshapen].line < before_line;
+    for (; next_misshapen < misshapen.size() && misshapen[next_misshapen] < before_line;
          ++next_misshapen) {
       series.values.insert(series.values.end(), columns.size(), nothing);
     }

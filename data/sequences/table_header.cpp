@@ -7,6 +7,7 @@
 #include "data/files/file_walk.h"
 #include "data/sequences/numbered_header.h"
 #include "data/sequences/scaling.h"
+#include "data/sequences/table_checks.h"
 #include "data/sequences/text_columns.h"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ void drop_noted(RowFile& file, std::string_view besides = "") {
       "{}: the first row ({}) is read as the names of the columns{} (data.header=false, or "
       "--header false of evaluate: as an example)",
       file.name, quoted_list(file.rows.front().fields), besides));
-  file.drop_header();
+  drop_headers(file);
 }
 
 bool is_number(const std::string& cell) {
@@ -79,12 +80,19 @@ bool only_first_is_column_name(const RowFile& file, size_t column) {
                      [&](const CsvRow& row) { return is_number(row.fields[column]); });
 }
 
+// Of newer rules: whether another row is the first one again, as the header is in tables that were
+// written one behind the other.
+bool repeats_first(const RowFile& file, const CsvRow& row) {
+  return file.rules > 2 && row.fields == file.rows.front().fields;
+}
+
 // Whether the first row's label is a class, or that of another row.
 bool is_known_label(const RowFile& file, size_t label, std::span<const std::string> classes) {
   const std::string& name = file.rows.front().fields[label];
   return find_name(classes, name).index ||
-         std::any_of(file.rows.begin() + 1, file.rows.end(),
-                     [&](const CsvRow& row) { return row.fields[label] == name; });
+         std::any_of(file.rows.begin() + 1, file.rows.end(), [&](const CsvRow& row) {
+           return row.fields[label] == name && !repeats_first(file, row);
+         });
 }
 
 // Below a header that was found: throws data for another row without a number or a date, as two
@@ -167,9 +175,13 @@ void drop_likely_text_header(RowFile& file, size_t label, size_t text,
     return;  // else an example with an unknown class, which is reported
   }
   std::map<std::string_view, int64_t> counts;
-  for (const CsvRow& row : file.rows) ++counts[row.fields[label]];
+  for (const CsvRow& row : file.rows) {
+    const bool repeated = &row != &first && names_label(name) && repeats_first(file, row);
+    counts[row.fields[label]] += repeated ? 0 : 1;
+  }
   if (counts[name] > 1) return;
   if (words || only_first_is_column_name(file, label)) return drop_noted(file);
+  if (unread_column_has_name(file, std::array{label, text})) return drop_noted(file);
   const bool single = std::ranges::any_of(
       counts, [&](const auto& one) { return one.first != name && one.second == 1; });
   const bool commented = file.rules > 2 && first.fields[0].starts_with('#');
@@ -217,7 +229,7 @@ void drop_text_header(RowFile& file, Header header, const TextColumns& columns,
                   [&] { refuse_types(file, named || header == Header::present, columns); });
   }
   if (named || header == Header::present) {
-    file.drop_header();
+    drop_headers(file);
   } else if (header == Header::automatic) {
     drop_likely_text_header(file, columns.label, columns.text, classes);
   }
@@ -229,7 +241,7 @@ void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
                       std::span<const std::string> classes) {
   check_header_named(header, named, file.name);
   if ((named && file.rules > 1) || header == Header::present) {
-    file.drop_header();
+    drop_headers(file);
   } else if (header == Header::automatic) {
     const bool numbered = drop_numbered_header(file, label, classes);
     if (!numbered && is_rows_header(file, label, classes)) drop_noted(file);
@@ -242,7 +254,7 @@ void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
 
 void drop_series_header(RowFile& file, Header header, bool named, std::span<const size_t> columns) {
   check_header_named(header, named, file.name);
-  if ((named && file.rules > 2) || header == Header::present) return file.drop_header();
+  if ((named && file.rules > 2) || header == Header::present) return drop_headers(file);
   if (header == Header::absent) return;
   if (drop_numbered_header(file, file.rows.front().fields.size())) {
     return refuse_second_header(file);
@@ -252,7 +264,9 @@ void drop_series_header(RowFile& file, Header header, bool named, std::span<cons
       std::ranges::any_of(columns, [&](size_t i) { return is_number(first[i]); });
   const bool any_name =
       std::ranges::any_of(columns, [&](size_t i) { return is_column_name(first[i]); });
-  if (any_value || !(any_name || file.rules < 3)) return;
+  if ((any_value || !(any_name || file.rules < 3)) && !unread_column_has_name(file, columns)) {
+    return;
+  }
   drop_noted(file);
   refuse_second_header(file);
 }
