@@ -102,9 +102,12 @@ OperatorCost Conv2D::cost(const Shape& x, bool x_needs_grad) const {
   OperatorCost cost{.multiply_adds = z.count() * (weight_->shape().count() / options_.filters),
                     .keeps_input = weight_->trainable(),
                     .keeps_output = needs && active && fused,
-                    .kept_elements = needs && !fused ? z.count() : 0};
+                    .kept_elements = needs && !fused ? z.count() : 0,
+                    .convolution = geometry(x)};
   if (options_.max_pool) {
-    cost.transient_bytes = z.count() * element_bytes;
+    // The convolution's result, or its gradient, and that of the pooled result.
+    cost.transient_bytes = (z.count() + (active ? y.count() : 0)) * element_bytes;
+    cost.convolution->activation = {};
     if (needs) cost.kept_bytes += y.count() * pool_argmax_bytes;
   }
   return cost;

@@ -1,6 +1,8 @@
 // Sums over a planned pass.
 #include "layers/memory_plan.h"
 
+#include "core/backend/backend.h"
+
 #include <algorithm>
 
 namespace whisker {
@@ -87,36 +89,53 @@ int64_t MemoryPlan::kept_bytes(int64_t width) const {
   return total;
 }
 
-int64_t MemoryPlan::inference_bytes(int64_t width) const {
+// Kernels of the CPU are asked here; those of a GPU may be elsewhere, and choose by timing.
+KernelWorkspace MemoryPlan::workspace(size_t i, int64_t width) const {
+  const PlannedOperator& op = operators_[i];
+  const int64_t own = op.cost.transient_bytes / element_bytes * width;
+  KernelWorkspace workspace{.forward = own, .backward = own};
+  if (device_ != DeviceKind::cpu || !op.cost.convolution) return workspace;
+  Conv2dGeometry g = *op.cost.convolution;
+  g.dtype = dtype_;
+  bool dw = false;
+  for (const auto& parameter : op.layer->own_parameters()) dw = dw || parameter->trainable();
+  const KernelWorkspace kernels =
+      backend_of(cpu_device).convolution().conv2d_workspace(g, needs_grad(op.inputs.front()), dw);
+  return {.forward = own + kernels.forward, .backward = own + kernels.backward};
+}
+
+int64_t MemoryPlan::inference_bytes(int64_t width, bool scratch) const {
   const std::vector<size_t> last_use = last_uses();
   int64_t alive = values_.empty() ? 0 : elements(0);
-  int64_t peak = alive;
+  int64_t peak = alive * width;
   for (size_t i = 0; i < operators_.size(); ++i) {
     const size_t made = memory_of(operators_[i].output);
     if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made);
-    peak = std::max(peak, alive);
+    peak = std::max(peak, alive * width + (scratch ? workspace(i, width).forward : 0));
     for (size_t value = 0; value < values_.size(); ++value) {
       const bool owns = memory_of(static_cast<int>(value)) == value;
       if (owns && last_use[value] == i) alive -= elements(value);
     }
   }
-  return peak * width;
+  return peak;
 }
 
 // As the tape does it: a gradient lives from the first operator that contributes to it until the
 // one that made the value has run backward; a second contribution waits beside it to be added.
-int64_t MemoryPlan::training_bytes(int64_t width) const {
+int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
   if (operators_.empty()) return 0;
   const std::vector<size_t> last_use = last_uses();
   const std::vector<int> keeper = first_keepers();
   const size_t result = memory_of(operators_.back().output);
   int64_t alive = elements(0) * width;  // the batch stays to the end
   int64_t peak = alive;
+  std::vector<KernelWorkspace> works(operators_.size());
+  for (size_t i = 0; scratch && i < works.size(); ++i) works[i] = workspace(i, width);
   for (size_t i = 0; i < operators_.size(); ++i) {
     const size_t made = memory_of(operators_[i].output);
     if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made) * width;
     alive += kept_besides(operators_[i], width);
-    peak = std::max(peak, alive);
+    peak = std::max(peak, alive + works[i].forward);
     for (size_t value = 1; value < values_.size(); ++value) {
       const bool owns = memory_of(static_cast<int>(value)) == value;
       if (owns && value != result && keeper[value] < 0 && last_use[value] == i) {
@@ -138,7 +157,9 @@ int64_t MemoryPlan::training_bytes(int64_t width) const {
       place += elements(value) * width;
       has_gradient[value] = true;
     }
-    peak = std::max(peak, alive + waiting);
+    if (op.cost.view || needs_grad(op.output)) {
+      peak = std::max(peak, alive + waiting + works[i].backward);
+    }
     if (!op.cost.view && has_gradient[made]) {
       has_gradient[made] = false;
       alive -= elements(made) * width;
@@ -149,14 +170,6 @@ int64_t MemoryPlan::training_bytes(int64_t width) const {
     }
   }
   return peak;
-}
-
-int64_t MemoryPlan::scratch_bytes(int64_t width) const {
-  int64_t largest = 0;
-  for (const PlannedOperator& op : operators_) {
-    largest = std::max(largest, op.cost.transient_bytes);
-  }
-  return largest / element_bytes * width;
 }
 
 }  // namespace whisker

@@ -2,6 +2,7 @@
 // keeps and what is alive when. Nothing is allocated; summaries and memory predictions read it.
 #pragma once
 
+#include "core/backend/convolution.h"
 #include "layers/module.h"
 
 #include <cstdint>
@@ -52,22 +53,23 @@ class MemoryPlan {
   const std::vector<PlannedValue>& values() const { return values_; }
 
   int64_t multiply_adds() const;
-  // Of tensors whose elements have `width` bytes, without what operators work in.
+  // Of tensors whose elements have `width` bytes; with `scratch`, also of what the operator that
+  // runs works in, as far as shapes decide that.
   /// Kept for backward: distinct tensors once, plus what operators keep besides.
   int64_t kept_bytes(int64_t width) const;
   /// The most alive at once in a pass that keeps nothing (inference).
-  int64_t inference_bytes(int64_t width) const;
+  int64_t inference_bytes(int64_t width, bool scratch = false) const;
   /// The most alive at once in a forward and backward pass: the input, what is kept, what is on its
   /// way through the layers, and gradients of all but parameters.
-  int64_t training_bytes(int64_t width) const;
-  /// The largest scratch memory of one operator.
-  int64_t scratch_bytes(int64_t width) const;
+  int64_t training_bytes(int64_t width, bool scratch = false) const;
 
  private:
   size_t memory_of(int value) const {
     return static_cast<size_t>(values_[static_cast<size_t>(value)].memory);
   }
   int64_t elements(size_t value) const { return values_[value].shape.count(); }
+  /// What operator `i` works in, forwards and backwards.
+  KernelWorkspace workspace(size_t i, int64_t width) const;
   std::vector<size_t> last_uses() const;
   std::vector<int> first_keepers() const;
 

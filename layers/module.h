@@ -3,12 +3,14 @@
 // inputs: Residual, Concat and Multiply are containers whose branches read the same one.
 #pragma once
 
+#include "core/backend/geometry.h"
 #include "core/parameters/parameters.h"
 #include "core/tensor/tensor.h"
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +61,7 @@ struct OperatorCost {
   int64_t kept_bytes = 0;           ///< kept besides, whatever that dtype is
   int64_t kept_in_f32 = 0;          ///< bytes kept besides when that dtype is f32
   int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
+  std::optional<Conv2dGeometry> convolution = {};  ///< whose kernels have a workspace besides
   bool view = false;            ///< the output is the input's memory
 };
 

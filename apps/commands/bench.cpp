@@ -130,7 +130,8 @@ int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, Invocation& invocation) {
-  CLI::App* bench = app.add_subcommand("bench", "How fast a configuration computes here");
+  CLI::App* bench = app.add_subcommand(
+      "bench", "How fast a configuration computes here, and the most memory that its steps hold");
   auto arguments = std::make_shared<BenchArguments>();
   bench->add_option("CONFIG", arguments->file, "YAML file, or a preset's name")->required();
   bench->add_option("OVERRIDES", arguments->overrides, "section.key=value");

@@ -38,16 +38,6 @@ struct StudyArguments {
   bool has_script = false;
 };
 
-// CLI11's own prints the whole range of a double when a number is not above zero.
-const CLI::Validator above_zero(
-    [](std::string& text) {
-      double number = 0;
-      return CLI::detail::lexical_cast(text, number) && number > 0
-                 ? std::string()
-                 : fmt::format("expected a number above 0, got '{}'", text);
-    },
-    "POSITIVE");
-
 struct GraphFormat {
   std::string_view ending;
   OutputFormat format;
@@ -193,31 +183,6 @@ int run_step(StudyArguments arguments, const Invocation& invocation) {
   return 0;
 }
 
-void add_target(CLI::App* command, StudyArguments& arguments) {
-  StudyTarget& target = arguments.target;
-  command->add_option("TARGET", target.name,
-                      fmt::format("YAML file, preset, file of study record, or one of {}",
-                                  fmt::join(builtin_network_names(), ", ")));
-  command->add_option("OVERRIDES", target.arguments, "section.key=value; with -e NAME=VALUE");
-  command->add_option("-e,--expression", target.expression,
-                      "A loss in the operators' own names; NAME=VALUE gives it its tensors");
-}
-
-void add_network_options(CLI::App* command, StudyArguments& arguments, const char* batch) {
-  command->add_option("--batch-size,--batch", arguments.target.network.batch, batch)
-      ->check(above_zero);
-  command
-      ->add_option("--steps", arguments.target.network.steps,
-                   "Steps of sequences (as in data.train)")
-      ->check(above_zero);
-  command->add_flag("--cells", arguments.target.network.cells,
-                    "Recurrent layers step by step, in plain operators");
-  command
-      ->add_option("--classes", arguments.target.network.classes,
-                   "Number of classes (those of data.train, or 2)")
-      ->check(above_zero);
-}
-
 }  // namespace
 
 void add_study_command(CLI::App& app, Invocation& invocation) {
@@ -227,15 +192,15 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
 
   CLI::App* trace = study->add_subcommand(
       "trace", "List every operator of a training step, forward and backward");
-  add_target(trace, *arguments);
-  add_network_options(trace, *arguments, "Examples in the batch (train.batch_size)");
+  add_target(trace, arguments->target);
+  add_network_options(trace, arguments->target, "Examples in the batch (train.batch_size)");
   trace->add_flag("--json", arguments->json, "One JSON object");
   set_action(trace, invocation,
              [&invocation, arguments] { return run_trace(*arguments, invocation); });
 
   CLI::App* graph = study->add_subcommand("graph", "Draw the tape with shapes and gradient norms");
-  add_target(graph, *arguments);
-  add_network_options(graph, *arguments, "Examples in the batch (2)");
+  add_target(graph, arguments->target);
+  add_network_options(graph, arguments->target, "Examples in the batch (2)");
   graph
       ->add_option("-o,--output", arguments->output,
                    "FILE.html, FILE.svg, FILE.dot or FILE.mmd (DOT on stdout)")
@@ -246,8 +211,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
 
   CLI::App* step = study->add_subcommand(
       "step", "Show a training step operator by operator, forwards and backwards");
-  add_target(step, *arguments);
-  add_network_options(step, *arguments, "Examples in the batch (2)");
+  add_target(step, arguments->target);
+  add_network_options(step, arguments->target, "Examples in the batch (2)");
   const CLI::Option* const script =
       step->add_option("--script", arguments->script,
                        fmt::format("Keys instead of every frame: {}", StepSession::keys));
@@ -260,14 +225,17 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
 
   CLI::App* record = study->add_subcommand(
       "record", "Write a training step with its values to a file that the other views take");
-  add_target(record, *arguments);
-  add_network_options(record, *arguments, "Examples in the batch (train.batch_size)");
+  add_target(record, arguments->target);
+  add_network_options(record, arguments->target, "Examples in the batch (train.batch_size)");
   record->add_option("-o,--output", arguments->output, "FILE.safetensors")
       ->required()
       ->check(check_output_name);
   add_force(record, arguments->force);
   set_action(record, invocation,
              [&invocation, arguments] { return run_record(*arguments, invocation); });
+
+  add_why_command(*study, invocation);
+  add_memory_command(*study, invocation);
 
   CLI::App* gradcheck = study->add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
@@ -276,14 +244,14 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
                         "listed");
   gradcheck->add_option("OVERRIDES", arguments->target.arguments,
                         "section.key=value, for a YAML file");
-  add_network_options(gradcheck, *arguments, "Examples in the batch (2)");
+  add_network_options(gradcheck, arguments->target, "Examples in the batch (2)");
   gradcheck
       ->add_option("--elements", arguments->gradcheck.elements,
                    "Elements of each tensor to check (all of an operator's, 3 of a network's)")
-      ->check(above_zero);
+      ->check(above_zero());
   gradcheck->add_option("--tolerance", arguments->gradcheck.tolerance, "Largest relative error")
       ->capture_default_str()
-      ->check(above_zero);
+      ->check(above_zero());
   set_action(gradcheck, invocation, [arguments] {
     if (arguments->target.name.empty()) {
       print_result(gradcheck_choices(table_width()));

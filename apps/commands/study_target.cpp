@@ -13,6 +13,7 @@
 #include "train/resolve_config.h"
 
 #include <filesystem>
+#include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,27 +23,31 @@
 namespace whisker {
 namespace {
 
-template <class Run>
-Recording record_twice(const std::string& title, bool values, Run run) {
+Recording record_twice(const StudyStep& step, bool values) {
   {
     StepRecorder warm_up;  // the first pass pays for memory and threads
-    run(warm_up);
+    step.run(warm_up);
   }
   StepRecorder recorder({.values = values});
-  run(recorder);
+  step.run(recorder);
   Recording recording = recorder.recording();
-  recording.title = title;
+  recording.title = step.title;
   return recording;
 }
 
-StudyNetwork make_study_network(ShownConfig shown, StudyOptions options,
-                                const Invocation& invocation) {
+StudyStep network_step(ShownConfig shown, StudyOptions options, const Invocation& invocation) {
   Config config = resolve_config(std::move(shown.config));
   if (options.classes == 0) options.classes = shown.classes;
   const Device device = chosen_device(config.device, invocation);
   options.tensor = {.dtype = compute_dtype(config.precision, device), .device = device};
   configure_backend(config, options.tensor.device);
-  return StudyNetwork(std::move(config), options);
+  const auto network = std::make_shared<StudyNetwork>(std::move(config), options);
+  return {.title = network->describe(),
+          .device = options.tensor.device,
+          .run = [network](StepObserver& recorder) { network->run(recorder); },
+          .add_optimizer = [network] { network->add_optimizer(); },
+          .update = [network] { network->update(); },
+          .predicted_bytes = network->predicted_bytes()};
 }
 
 // A precision that `device` computes in.
@@ -89,18 +94,18 @@ Expression::Options expression_options(std::vector<std::string>& bindings,
   return options;
 }
 
-Recording record_expression(const std::string& formula, const std::vector<NamedFormula>& bindings,
-                            const Expression::Options& options, bool values, bool say,
-                            const std::string& title) {
-  const Expression expression(formula, bindings, options);
-  if (say && !expression.leaves().empty()) {
+StudyStep expression_step(const std::string& formula, const std::vector<NamedFormula>& bindings,
+                          const Expression::Options& options, bool say, const std::string& title) {
+  const auto expression = std::make_shared<Expression>(formula, bindings, options);
+  if (say && !expression->leaves().empty()) {
     tell(
         fmt::format("study -e: gradients are taken of {}, random numbers are those of seed={}; "
                     "{}='const(...)' and seed=N decide otherwise\n",
-                    fmt::join(expression.leaves(), ", "), options.seed, expression.leaves()[0]));
+                    fmt::join(expression->leaves(), ", "), options.seed, expression->leaves()[0]));
   }
-  return record_twice(title + expression.describe(), values,
-                      [&](StepRecorder& recorder) { expression.run(recorder); });
+  return {.title = title + expression->describe(),
+          .device = options.tensor.device,
+          .run = [expression](StepObserver& recorder) { expression->run(recorder); }};
 }
 
 void refuse_network_options(const StudyOptions& given, const std::string& target) {
@@ -139,6 +144,38 @@ Recording read_recording_file(const StudyTarget& target) {
 
 }  // namespace
 
+// CLI11's own prints the whole range of a double when a number is not above zero.
+const CLI::Validator& above_zero() {
+  static const CLI::Validator validator(
+      [](std::string& text) {
+        double number = 0;
+        return CLI::detail::lexical_cast(text, number) && number > 0
+                   ? std::string()
+                   : fmt::format("expected a number above 0, got '{}'", text);
+      },
+      "POSITIVE");
+  return validator;
+}
+
+void add_target(CLI::App* command, StudyTarget& target) {
+  command->add_option("TARGET", target.name,
+                      fmt::format("YAML file, preset, file of study record, or one of {}",
+                                  fmt::join(builtin_network_names(), ", ")));
+  command->add_option("OVERRIDES", target.arguments, "section.key=value; with -e NAME=VALUE");
+  command->add_option("-e,--expression", target.expression,
+                      "A loss in the operators' own names; NAME=VALUE gives it its tensors");
+}
+
+void add_network_options(CLI::App* command, StudyTarget& target, const char* batch) {
+  StudyOptions& network = target.network;
+  command->add_option("--batch-size,--batch", network.batch, batch)->check(above_zero());
+  command->add_option("--steps", network.steps, "Steps of sequences (as in data.train)")
+      ->check(above_zero());
+  command->add_flag("--cells", network.cells, "Recurrent layers step by step, in plain operators");
+  command->add_option("--classes", network.classes, "Number of classes (those of data.train, or 2)")
+      ->check(above_zero());
+}
+
 ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation) {
   return read_shown_config(target.name, target.arguments,
                            {.given = target.network.classes, .options = "--classes N"}, invocation);
@@ -146,6 +183,15 @@ ShownConfig read_study_config(const StudyTarget& target, const Invocation& invoc
 
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs) {
+  if (target.expression.empty() && file_ending(target.name) == ".safetensors") {
+    refuse_network_options(target.network, fmt::format("the recording {}", excerpt(target.name)));
+    if (outputs) outputs->add_input(target.name);
+    return read_recording_file(target);
+  }
+  return record_twice(study_step(target, invocation, outputs), values);
+}
+
+StudyStep study_step(const StudyTarget& target, const Invocation& invocation, Outputs* outputs) {
   const bool say = invocation.verbosity >= 0;
   std::vector<std::string> arguments = target.arguments;
   if (!target.expression.empty()) {
@@ -154,7 +200,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
     const Expression::Options options = expression_options(arguments, invocation);
     std::vector<NamedFormula> bindings;
     for (const std::string& one : arguments) bindings.push_back(binding_of(one));
-    return record_expression(target.expression, bindings, options, values, say, "");
+    return expression_step(target.expression, bindings, options, say, "");
   }
   if (target.name.empty()) {
     fail(ErrorKind::usage,
@@ -165,11 +211,6 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
   std::error_code error;
   const std::filesystem::path path = target.name;
   const bool exists = std::filesystem::exists(path, error);
-  if (file_ending(path) == ".safetensors") {
-    refuse_network_options(target.network, fmt::format("the recording {}", excerpt(target.name)));
-    if (outputs) outputs->add_input(path);
-    return read_recording_file(target);
-  }
   const BuiltinNetwork* const builtin = exists ? nullptr : find_builtin_network(target.name);
   if (builtin) {
     refuse_network_options(target.network, fmt::format("{}, which is built in", builtin->name));
@@ -180,8 +221,8 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
            "other values.",
            excerpt(arguments[0]), builtin->name);
     }
-    return record_expression(std::string(builtin->formula), builtin->bindings, options, values,
-                             false, fmt::format("{}: ", builtin->name));
+    return expression_step(std::string(builtin->formula), builtin->bindings, options, false,
+                           fmt::format("{}: ", builtin->name));
   }
   const bool is_name = path.extension().empty() && !path.has_parent_path();
   if (!exists && is_name && !find_preset(target.name)) refuse_target(target.name);
@@ -195,9 +236,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
   }
   StudyOptions options = target.network;
   if (options.batch == 0) options.batch = target.usual_batch;
-  const StudyNetwork network = make_study_network(std::move(shown), options, invocation);
-  return record_twice(network.describe(), values,
-                      [&](StepRecorder& recorder) { network.run(recorder); });
+  return network_step(std::move(shown), options, invocation);
 }
 
 }  // namespace whisker

@@ -4,6 +4,7 @@
 
 #include "apps/commands/preset_config.h"
 #include "apps/study/study_network.h"
+#include "apps/study/study_step.h"
 #include "apps/terminal/command.h"
 #include "core/io/outputs.h"
 
@@ -21,12 +22,26 @@ struct StudyTarget {
   int64_t usual_batch = 0;             ///< where none is given; 0: train.batch_size
 };
 
+/// TARGET, OVERRIDES and -e.
+void add_target(CLI::App* command, StudyTarget& target);
+/// --batch-size with the help `batch`, --steps, --cells and --classes.
+void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
+/// A number above 0.
+const CLI::Validator& above_zero();
+/// study why and study memory, beside study's other commands.
+void add_why_command(CLI::App& study, Invocation& invocation);
+void add_memory_command(CLI::App& study, Invocation& invocation);
+
 /// The configuration that a target names, as read_shown_config().
 ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation);
 
-/// One step of the target, with values or without; a file's as it was recorded. Says what it
-/// assumes. Files that it reads become inputs of `outputs`. Throws usage for a target that is
-/// nothing of the kind.
+/// The step of a target that is no file of study record. Says what it assumes. Files that it reads
+/// become inputs of `outputs`. Throws usage for a target that is nothing of the kind.
+StudyStep study_step(const StudyTarget& target, const Invocation& invocation,
+                     Outputs* outputs = nullptr);
+
+/// One step of the target, with values or without; a file's as it was recorded. Says and throws
+/// what study_step() does.
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs = nullptr);
 

@@ -7,6 +7,7 @@
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
 #include "train/data/run_data.h"
+#include "train/experiment.h"
 #include "train/model/freeze_layers.h"
 #include "train/planning/memory_advice.h"
 #include "train/resolve_config.h"
@@ -108,6 +109,8 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     const Model model = build_model(config.model, options);
     check_takes_both_sizes(model, config.data);
     freeze_layers(config, model);
+    // What convolutions work in depends on it.
+    if (shown_device(config) == DeviceKind::cpu) configure_backend(config, cpu_device);
     const ModelSummary result = summarize(
         model, summary_options(config, shown_compute_dtype(config), shown_device(config)));
     if (arguments->json) {

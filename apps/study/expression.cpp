@@ -228,7 +228,7 @@ Expression::Expression(const std::string& formula, const std::vector<NamedFormul
   }
 }
 
-void Expression::run(StepRecorder& recorder) const {
+void Expression::run(StepObserver& recorder) const {
   const FormulaSource source = loss_source(formula_);
   const std::vector<Statement> program = parse_program(source);
   Names names;

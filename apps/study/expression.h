@@ -28,7 +28,7 @@ class Expression {
 
   /// Computes the loss and its gradients. Throws usage, with the place, for what the operators
   /// refuse and for a loss of several elements.
-  void run(StepRecorder& recorder) const;
+  void run(StepObserver& recorder) const;
   /// "mean((x @ w - y)^2), f32 on cpu".
   std::string describe() const;
   /// Names that get a gradient.

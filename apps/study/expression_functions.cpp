@@ -1,6 +1,7 @@
 // One row per function, with the options of ops.h by their own names.
 #include "apps/study/expression_functions.h"
 
+#include "core/autograd/observer.h"
 #include "core/tensor/philox.h"
 
 namespace whisker {
@@ -244,7 +245,10 @@ constexpr FunctionRow functions[] = {
     {"cross_entropy",
      [](ExpressionCall& c) {
        const Tensor logits = c.tensor("logits"), target = c.tensor("target");
-       return cross_entropy(logits, target, {.label_smoothing = c.number("label_smoothing", 0)});
+       return cross_entropy(
+           logits, target,
+           {.label_smoothing = c.number("label_smoothing", 0),
+            .class_weight = c.has("class_weight") ? c.tensor("class_weight") : Tensor()});
      }},
     {"binary_cross_entropy_with_logits",
      [](ExpressionCall& c) {
@@ -256,7 +260,14 @@ constexpr FunctionRow functions[] = {
        const Tensor prediction = c.tensor("prediction");
        return mse_loss(prediction, c.tensor("target"));
      }},
-    {"detach", [](ExpressionCall& c) { return c.tensor("x").detach(); }},
+    {"detach",
+     [](ExpressionCall& c) {
+       const Tensor x = c.tensor("x"), y = x.detach();
+       const Tensor* const inputs[] = {&x};
+       const Tensor* const outputs[] = {&y};
+       if (grad_mode.observer) grad_mode.observer->on_unrecorded("detach", inputs, outputs);
+       return y;
+     }},
     {"f32", call_cast<DType::f32>},
     {"f64", call_cast<DType::f64>},
     {"bf16", call_cast<DType::bf16>},

@@ -10,6 +10,7 @@
 #include "train/data/run_data.h"
 #include "train/model/freeze_layers.h"
 #include "train/model/norm_batches.h"
+#include "train/planning/memory_advice.h"
 
 #include <algorithm>
 
@@ -53,8 +54,10 @@ Tensor padded(const Tensor& x, const std::vector<double>& lengths) {
 }
 
 // As a run's; f64 throughout.
-ArenaTypes arena_types(DType compute) {
-  return {.master = compute == DType::f64 ? compute : DType::f32, .compute = compute};
+ArenaTypes arena_types(DType compute, bool wide_gradients = false) {
+  return {.master = compute == DType::f64 ? compute : DType::f32,
+          .compute = compute,
+          .wide_gradients = wide_gradients};
 }
 
 void go_by_cells(Module& module) {
@@ -71,13 +74,14 @@ StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
       dtype_(options.tensor.dtype) {
   freeze_layers(config_, model_);
   if (options.cells) go_by_cells(*model_.net);
-  arena_ = std::make_shared<ParameterArena>(model_.net->parameters(), options.tensor.device,
-                                            static_cast<uint64_t>(config_.seed),
-                                            arena_types(options.tensor.dtype));
+  arena_ = std::make_shared<ParameterArena>(
+      model_.net->parameters(), options.tensor.device, static_cast<uint64_t>(config_.seed),
+      arena_types(options.tensor.dtype, config_.train.accumulate > 1));
   make_batch(options);
 }
 
 void StudyNetwork::make_batch(const StudyOptions& options) {
+  const MemoryScope scope(MemoryCategory::input);
   const auto seed = static_cast<uint64_t>(config_.seed);
   const Device device = options.tensor.device;
   const Shape& shape = model_.input;
@@ -123,7 +127,7 @@ Tensor StudyNetwork::loss() const {
   return binary_cross_entropy_with_logits(outputs, target);
 }
 
-void StudyNetwork::run(StepRecorder& recorder) const {
+void StudyNetwork::run(StepObserver& recorder) const {
   for (const auto& parameter : arena_->parameters()) {
     if (!parameter->is_buffer()) recorder.name(parameter->value(), parameter->name());
   }
@@ -134,6 +138,25 @@ void StudyNetwork::run(StepRecorder& recorder) const {
   if (targets_) recorder.name(targets_, "targets");
   arena_->zero_grad();
   backward(loss());
+}
+
+void StudyNetwork::add_optimizer() {
+  OptimizerOptions options = config_.optimizer;
+  options.groups.clear();  // which take no memory
+  optimizer_ = std::make_unique<Optimizer>(*arena_, options, dtype_ == DType::f16);
+  if (config_.ema.decay > 0) {
+    average_ = std::make_unique<WeightAverage>(*arena_, config_.ema.decay, config_.ema.warmup);
+  }
+}
+
+void StudyNetwork::update() {
+  optimizer_->step(0);
+  if (average_) average_->update();
+}
+
+int64_t StudyNetwork::predicted_bytes() const {
+  return summarize(model_, summary_options(config_, dtype_, inputs_.device().kind))
+      .training.total();
 }
 
 std::string StudyNetwork::describe() const {

@@ -5,6 +5,8 @@
 #include "core/parameters/parameters.h"
 #include "core/trace/step_recorder.h"
 #include "layers/builder/model_builder.h"
+#include "optim/ema.h"
+#include "optim/optimizer.h"
 #include "train/config/config.h"
 
 #include <memory>
@@ -30,7 +32,14 @@ class StudyNetwork {
   /// Mean loss of one training pass over the random batch: the same value every time.
   Tensor loss() const;
   /// Runs one forward and backward pass under `recorder`, with names.
-  void run(StepRecorder& recorder) const;
+  void run(StepObserver& recorder) const;
+
+  /// The configuration's, and its average of the weights.
+  void add_optimizer();
+  /// Of both, at a learning rate of 0.
+  void update();
+  /// Of a training step and its update, by MemoryPrediction::total().
+  int64_t predicted_bytes() const;
 
   const Model& model() const { return model_; }
   const ParameterArena& arena() const { return *arena_; }
@@ -49,6 +58,8 @@ class StudyNetwork {
   Tensor lengths_;  // i64 (N), or undefined
   Tensor labels_;   // i64 (N), of a language model (T,N); undefined for a series
   Tensor targets_;  // (N, outputs) of a series
+  std::unique_ptr<Optimizer> optimizer_;  // once it is added
+  std::unique_ptr<WeightAverage> average_;
 };
 
 /// Multiply-adds of one forward pass over the batch of `options`; 0 when the network does not

@@ -7,9 +7,20 @@
 
 namespace whisker {
 
+/// Bytes that kernels work in besides operands and results.
+struct KernelWorkspace {
+  int64_t forward = 0, backward = 0;
+};
+
 class ConvolutionKernels {
  public:
   virtual ~ConvolutionKernels() = default;
+
+  /// What the kernels below will take, backward for `dx` and `dw` as asked for: the most of all
+  /// algorithms that are timed. 0 where that is not known before they run.
+  virtual KernelWorkspace conv2d_workspace(const Conv2dGeometry& /*g*/, bool /*dx*/, bool /*dw*/) {
+    return {};
+  }
 
   /// y = f(x * w + b + in.residual); without a residual where it is undefined.
   virtual void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) = 0;

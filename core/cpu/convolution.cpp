@@ -2,6 +2,7 @@
 // likes, else gemms over plain memory. bf16 is the CPU's own where it has that, else it goes
 // through f32.
 #include "core/backend/convolution.h"
+
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/conv2d_gemm.h"
 #include "core/cpu/support/rows.h"
@@ -32,6 +33,16 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
     bias_activation(f32(y), f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(in.b) : nullptr,
                     adds ? ActivationSpec() : g.activation);
     if (adds) residual_activation(f32(in.residual), f32(y), y.count(), g.activation);
+  }
+
+  KernelWorkspace conv2d_workspace([[maybe_unused]] const Conv2dGeometry& g,
+                                   [[maybe_unused]] bool dx, [[maybe_unused]] bool dw) override {
+#if WHISKER_ONEDNN
+    if (g.dtype == DType::f32 || native()) {
+      return Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).workspace(dx, dw);
+    }
+#endif
+    return {};
   }
 
   void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,

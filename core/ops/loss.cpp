@@ -1,5 +1,6 @@
 // Losses. The fused ones compute their gradient together with the value and keep only that.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/losses.h"
 #include "core/ops/checks.h"
@@ -68,6 +69,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
       .losses()
       .cross_entropy(geometry, {.logits = logits, .target = target, .class_weight = weight},
                      {.loss = loss, .dlogits = dlogits});
+  if (op_attributes && weight.defined()) {
+    describe_op("class_weight {}", fmt::join(weight.to_vector(), " "));
+  }
   record_loss(op, logits, loss, dlogits);
   return loss;
 }

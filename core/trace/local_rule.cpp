@@ -78,16 +78,6 @@ std::pair<double, double> counts_at(const Recording& recording, const TapeEntry&
   return {count, ties};
 }
 
-// "[0,2]"; "" of a scalar.
-std::string index_in(const Shape& shape, int64_t element) {
-  std::string text;
-  for (int axis = shape.rank(); axis-- > 0;) {
-    text = fmt::format("{}{}{}", element % shape[axis], text.empty() ? "" : ",", text);
-    element /= shape[axis];
-  }
-  return text.empty() ? text : fmt::format("[{}]", text);
-}
-
 size_t largest_of(const std::vector<double>& values) {
   return static_cast<size_t>(
       std::max_element(values.begin(), values.end(),
@@ -96,6 +86,15 @@ size_t largest_of(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+std::string index_in(const Shape& shape, int64_t element) {
+  std::string text;
+  for (int axis = shape.rank(); axis-- > 0;) {
+    text = fmt::format("{}{}{}", element % shape[axis], text.empty() ? "" : ",", text);
+    element /= shape[axis];
+  }
+  return text.empty() ? text : fmt::format("[{}]", text);
+}
 
 std::string operand_name(const TapeEntry& entry, size_t position) {
   const OpRule* const rule = find_rule(entry.name);

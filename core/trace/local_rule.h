@@ -8,6 +8,9 @@
 
 namespace whisker {
 
+/// "[0,2]": a row-major position; "" of a scalar.
+std::string index_in(const Shape& shape, int64_t element);
+
 /// "x" of relu's operand 0; "input 1" for operators without a rule here.
 std::string operand_name(const TapeEntry& entry, size_t position);
 /// "conv2d + relu + max_pool2d": what a fused operator computes; its name for others.

@@ -12,7 +12,13 @@
 
 namespace whisker {
 
-class StepRecorder final : public TapeObserver {
+/// An observer that is told what to call leaves (parameters) and constants (the input images).
+class StepObserver : public TapeObserver {
+ public:
+  virtual void name(const Tensor& tensor, const std::string& text) = 0;
+};
+
+class StepRecorder final : public StepObserver {
  public:
   struct Options {
     bool values = false;  ///< of every result and gradient; else shapes, bytes and times alone
@@ -23,8 +29,7 @@ class StepRecorder final : public TapeObserver {
   StepRecorder(const StepRecorder&) = delete;
   StepRecorder& operator=(const StepRecorder&) = delete;
 
-  /// What to call a leaf (a parameter) or a constant (the input images).
-  void name(const Tensor& tensor, const std::string& text);
+  void name(const Tensor& tensor, const std::string& text) override;
   Recording recording() const;
 
   void on_save(const Tensor& tensor) override;

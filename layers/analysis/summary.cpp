@@ -80,16 +80,16 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
       model.net->parameters(),
       {.compute = options.compute, .wide_gradients = options.wide_gradients});
   const int64_t moments = options.moments_per_parameter + (options.averaged ? 1 : 0);
-  const int64_t kept = training.kept_bytes(width);
+  const int64_t kept = training.kept_bytes(width), alive = training.training_bytes(width);
   summary.training = {.values = arena.values,
                       .gradients = arena.gradients,
                       .optimizer = moments * arena.trainable,
                       .activations = kept,
-                      .transient = std::max<int64_t>(0, training.training_bytes(width) - kept),
-                      .scratch = training.scratch_bytes(width)};
+                      .transient = std::max<int64_t>(0, alive - kept),
+                      .scratch = training.training_bytes(width, true) - alive};
   summary.inference = {.values = (summary.parameters() + summary.buffers) * element_bytes,
                        .activations = plan.inference_bytes(width),
-                       .scratch = plan.scratch_bytes(width)};
+                       .scratch = plan.inference_bytes(width, true) - plan.inference_bytes(width)};
   return summary;
 }
 

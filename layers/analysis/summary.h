@@ -28,17 +28,18 @@ struct LayerSummary {
   int64_t activation_bytes = 0;  ///< of its output, for the whole batch; 0 for a view
 };
 
-/// Bytes. What libraries work in comes on top: only scratch that the network's shapes decide is
-/// known here.
+/// Bytes. Of what kernels work in, only that is known which the network's shapes decide, and on the
+/// CPU what its convolutions ask for.
 struct MemoryPrediction {
   int64_t values = 0;  ///< parameters, their 16-bit copies, and buffers
   int64_t gradients = 0;
   int64_t optimizer = 0;    ///< moments and the average
   int64_t activations = 0;  ///< training: kept for backward; inference: the most alive at once
   int64_t transient = 0;    ///< training: beside them when most is alive, forward or back
-  int64_t scratch = 0;      ///< of the operator that needs most, where no kernel does without
+  int64_t scratch = 0;      ///< what kernels work in adds to the peak
   /// What MemoryStats::peak_tensors will be.
   int64_t tensors() const { return values + gradients + optimizer + activations + transient; }
+  /// What MemoryStats::peak will be, as far as scratch is known.
   int64_t total() const { return tensors() + scratch; }
 };
 

@@ -191,6 +191,33 @@ class CommandLine(ProgramTest):
                           for one in (trace, narrow)], ["f32", "bf16"])
         self.assertIn("precision", self.whisker("study", "trace", "c.yaml", *self.data, "precision=f16", code=2).stderr)
 
+    def test_study_says_why_a_gradient_dies_and_who_holds_the_memory(self):
+        dead = ("-e", "sum(relu(x))", "x=[-1, 2]")
+        why = json.loads(self.whisker("study", "why", *dead, "x", "0", "--json").stdout)
+        self.assertEqual((why["schema_version"], why["parameter"], why["element"], why["alive"]), (1, "x", 0, False))
+        self.assertEqual([end["cause"] for end in why["ends"]], ["dead relu"])
+        self.assertEqual([hop["entry"] for hop in why["paths"][0]], ["2 sum", "1 relu", "x"])
+        self.assertIn("lives", self.whisker("study", "why", *dead, "x", "1").stdout)
+        self.whisker("study", "record", "c.yaml", *self.data, "-o", "why.safetensors")
+        shown = self.whisker("study", "why", "why.safetensors", "conv2d.weight").stdout
+        self.assertIn("conv2d.weight (", shown)
+        self.assertLessEqual(max(map(len, shown.splitlines())), 100)
+        for says, words in (("did you mean 'conv2d.weight'?", ["why.safetensors", "conv2d.wieght"]),
+                            ("INDEX: expected 1 number ", [*dead, "x", "2"]),
+                            ("INDEX: expected 1 number ", [*dead, "x", "0,0"]),
+                            ("expected the name of a parameter", ["mlp"]),
+                            ("got 'more' besides", ["mlp", "w1", "0,0", "more"])):
+            self.assertIn(says, self.whisker("study", "why", *words, code=2).stderr)
+        memory = json.loads(self.whisker("study", "memory", "c.yaml", *self.data, "--json").stdout)
+        self.assertEqual(memory["schema_version"], 1)
+        self.assertEqual(memory["peak_bytes"], sum(part["bytes"] for part in memory["parts"]))
+        self.assertEqual(memory["peak_bytes"], memory["steps"][memory["peak_at"]]["peak_bytes"])
+        self.assertEqual(memory["steps"][-1]["operator"], "update")
+        self.assertIn("Name what it was recorded of",
+                      self.whisker("study", "memory", "why.safetensors", code=2).stderr)
+        self.assertIn("-o: expected a name ending in .svg",
+                      self.whisker("study", "memory", "mlp", "-o", "m.png", code=2).stderr)
+
     def test_gradcheck_alone_lists_what_can_be_checked(self):
         listed = self.whisker("study", "gradcheck").stdout
         operators = [line.split()[0] for line in listed.split("\n\n")[0].splitlines()[2:]]

@@ -52,8 +52,9 @@ class Outputs(ProgramTest):
         "page": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "mermaid": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "dot": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "memory": ["study", "memory", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
-    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "dot": ".dot",
+    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
               "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
@@ -107,7 +108,7 @@ class Outputs(ProgramTest):
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
-                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "dot", "record")}}
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):
@@ -169,7 +170,7 @@ class Outputs(ProgramTest):
 
     def test_edited_outputs_are_kept(self):
         """What a person changed in a page, drawing or network, or what an earlier version wrote without a checksum."""
-        for name in ("worst", "svg", "page", "mermaid", "dot", "export"):
+        for name in ("worst", "svg", "page", "mermaid", "memory", "dot", "export"):
             with self.subTest(name):
                 out = self.folder / f"edited_{name}{self.ending[name]}"
                 self.whisker(*self.files[name], out)
@@ -208,8 +209,9 @@ class Outputs(ProgramTest):
                 self.whisker(*command, str(plain))
                 self.assertTrue(out.is_fifo())
                 content = plain.read_bytes()
-                if name in ("record", "page"):  # two of them differ by times
-                    self.assertTrue(read and {"record": b"whisker recording", "page": b"study graph"}[name] in read[0])
+                says = {"record": b"whisker recording", "page": b"study graph", "memory": b"study memory"}
+                if name in says:  # two of them differ by times, or by algorithms that are timed
+                    self.assertTrue(read and says[name] in read[0])
                 else:
                     self.assertTrue(read and read[0] == content)
                 out.unlink()

@@ -2,6 +2,7 @@
 // every view shows, or one checkpoint error.
 #include "apps/study/builtin_networks.h"
 #include "core/io/safetensors_stream.h"
+#include "core/trace/gradient_paths.h"
 #include "core/trace/recording_file.h"
 #include "core/trace/step_frames.h"
 #include "core/trace/step_recorder.h"
@@ -30,6 +31,10 @@ void show(const Recording& recording) {
   for (size_t i = 0; i < frames.count(); ++i) {
     frames.text(i);
     frames.text(i, {.all_values = true});
+  }
+  for (size_t i = 0; i < recording.entries.size() && i < 8; ++i) {
+    if (recording.entries[i].kind == TapeKind::op) continue;
+    GradientPaths::of(recording, i).text(recording, 100);
   }
   tape_listing(recording);
   tape_dot(recording);

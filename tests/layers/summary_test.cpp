@@ -145,7 +145,8 @@ head:
                                 {8, 10, 10, 3}, 5);
   const std::vector<std::string> patterns = {"conv1"};
   model.net->freeze(patterns);
-  EXPECT_EQ(to_text(summarize(model, {.moments_per_parameter = 1})),
+  const SummaryOptions options{.moments_per_parameter = 1, .device = DeviceKind::reference};
+  EXPECT_EQ(to_text(summarize(model, options)),
             "layer    operator           output       parameters  multiply-adds  activations\n"
             "-------  -----------------  -----------  ----------  -------------  -----------\n"
             "input                       (8,10,10,3)\n"

@@ -52,6 +52,29 @@ ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fus
   return r;
 }
 
+KernelWorkspace Conv2dDnnl::workspace(bool dx, bool dw) const {
+  if (!possible_) return {};
+  const auto width = static_cast<int64_t>(size_of(g_.dtype));
+  const auto scratch = [&](ConvolutionPass pass) {
+    const bool forward = pass == ConvolutionPass::forward;
+    return algorithms_->scratch_bytes(*options_, request(pass, forward && g_.bias, forward));
+  };
+  // The planes of a colour image are a copy.
+  const int64_t planes = x_.layout == Layout::planar && g_.c > 1 ? x_.count() * width : 0;
+  KernelWorkspace workspace{.forward = planes + scratch(ConvolutionPass::forward)};
+  if (dw) {  // before dx has memory
+    workspace.backward = std::max<int64_t>(
+        0, planes + scratch(ConvolutionPass::backward_weights) - (dx ? x_.count() * width : 0));
+  }
+  if (dx) {
+    workspace.backward = std::max(workspace.backward, scratch(ConvolutionPass::backward_input));
+  }
+  if (takes_depthwise(g_, y_.block)) workspace.backward = 0;
+  const bool active = g_.activation.kind != Activation::none;
+  if (active && (dx || dw)) workspace.backward += y_.count() * width;  // before the activation
+  return workspace;
+}
+
 // Note [Fused relu and NaN]
 // relu keeps NaN, but the relu that oneDNN fuses into a convolution is max(z, 0), which returns 0.
 // So it is fused only where no sum z can be NaN: operands are finite and too small for any partial

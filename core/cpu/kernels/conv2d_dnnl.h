@@ -1,6 +1,7 @@
 // One call of a convolution through oneDNN, in f32 or bf16, with its layouts and epilogues.
 #pragma once
 
+#include "core/backend/convolution.h"
 #include "core/backend/operands.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/onednn/conv2d_algorithms.h"
@@ -12,6 +13,8 @@ class Conv2dDnnl {
   Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuOptions& options,
              const Conv2dGeometry& g);
 
+  /// See ConvolutionKernels::conv2d_workspace().
+  KernelWorkspace workspace(bool dx, bool dw) const;
   /// Compute everything, or return false: not supported.
   bool forward(const AffineInputs& in, const Tensor& y);
   bool backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,

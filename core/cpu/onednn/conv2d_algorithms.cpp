@@ -127,6 +127,18 @@ Conv2dAlgorithms::Plan Conv2dAlgorithms::smaller(const CpuOptions& options,
   return nullptr;
 }
 
+int64_t Conv2dAlgorithms::scratch_bytes(const CpuOptions& options, ConvolutionRequest request) {
+  const auto bytes_of = [&](ConvolutionAlgorithm algorithm) {
+    request.algorithm = algorithm;
+    const Plan plan = DnnlConvolution::make(request);
+    return plan ? plan->scratch_bytes() : 0;
+  };
+  const int64_t direct = bytes_of(ConvolutionAlgorithm::direct);
+  const int64_t winograd = options.winograd ? bytes_of(ConvolutionAlgorithm::winograd) : 0;
+  if (direct == 0 || winograd == 0 || !options.deterministic) return std::max(direct, winograd);
+  return heuristic(request) == ConvolutionAlgorithm::winograd ? winograd : direct;
+}
+
 bool Conv2dAlgorithms::hopeless(const ConvolutionRequest& request) const {
   const std::lock_guard lock(mutex_);
   const auto found = algorithms_.find(request);

@@ -25,6 +25,8 @@ class Conv2dAlgorithms {
   /// OutOfMemory when that does not fit either, and at once for options.deterministic.
   bool run(Allocator& allocator, const CpuOptions& options, ConvolutionRequest request,
            const ConvolutionOperands& operands);
+  /// The most scratch memory of the algorithms that run() chooses from.
+  static int64_t scratch_bytes(const CpuOptions& options, ConvolutionRequest request);
   /// True once a call has found that oneDNN does not support `request`.
   bool hopeless(const ConvolutionRequest& request) const;
   /// Forgets choices made for lack of memory: after a change of its limit. Not for every step,

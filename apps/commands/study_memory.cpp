@@ -1,0 +1,66 @@
+// whisker study memory: who holds how much memory when, over one training step.
+#include "apps/commands/study_target.h"
+#include "apps/study/memory_report.h"
+#include "apps/terminal/facts.h"
+#include "core/io/file_ending.h"
+#include "core/io/text.h"
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+struct MemoryArguments {
+  StudyTarget target;
+  std::string output;
+  bool force = false, json = false, wide = false;
+};
+
+constexpr OutputFormat memory_svg{.name = "an SVG of study memory", .is_own = is_memory_svg};
+
+int run_memory(const MemoryArguments& arguments, const Invocation& invocation) {
+  if (file_ending(arguments.target.name) == ".safetensors" && arguments.target.expression.empty()) {
+    fail(ErrorKind::usage,
+         "study memory: {}: a recording does not hold the allocator's books. Name what it was "
+         "recorded of.",
+         excerpt(arguments.target.name));
+  }
+  const std::filesystem::path path = arguments.output;
+  if (!path.empty() && file_ending(path) != ".svg") {
+    fail(ErrorKind::usage, "study memory: -o: expected a name ending in .svg, got '{}'",
+         arguments.output);
+  }
+  Outputs outputs = make_outputs("study memory", arguments.force, invocation);
+  std::unique_ptr<OutputFile> file;
+  if (!path.empty()) file = outputs.open("-o", path, memory_svg);
+  const MemoryReport report =
+      MemoryReport::of(study_step(arguments.target, invocation, file ? &outputs : nullptr));
+  if (file) {
+    file->write(report.svg());
+    outputs.commit(*file, "-o", memory_svg);
+  }
+  print_result(arguments.json ? report.json() + "\n"
+                              : report.text(arguments.wide ? 0 : size_t{100}));
+  return 0;
+}
+
+}  // namespace
+
+void add_memory_command(CLI::App& study, Invocation& invocation) {
+  const auto arguments = std::make_shared<MemoryArguments>();
+  CLI::App* memory = study.add_subcommand(
+      "memory", "Who holds how much memory when, over a training step, and what recomputing saves");
+  add_target(memory, arguments->target);
+  add_network_options(memory, arguments->target, "Examples in the batch (train.batch_size)");
+  memory->add_option("-o,--output", arguments->output, "FILE.svg: an image of the step besides")
+      ->check(check_output_name);
+  add_force(memory, arguments->force);
+  memory->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
+  memory->add_flag("--json", arguments->json, "One JSON object");
+  set_action(memory, invocation,
+             [&invocation, arguments] { return run_memory(*arguments, invocation); });
+}
+
+}  // namespace whisker

@@ -1,0 +1,77 @@
+// Why a gradient is what it is: the paths from the loss to a parameter, or to one element of it,
+// the gradient's size at each operator of a path, and where and why it dies.
+#pragma once
+
+#include "core/trace/recording.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace whisker {
+
+class JsonWriter;
+
+/// What an operator does not pass on of the gradient that arrives at it.
+struct LostGradient {
+  std::string cause;         ///< "dead relu": docs/guide/study.md lists the causes
+  std::string reason;        ///< "y = 0"
+  int64_t lost = 0, of = 0;  ///< terms of its rule at which a gradient arrives; 0 when not counted
+};
+
+struct GradientHop {
+  size_t entry = 0;
+  double norm = 0;  ///< of what arrives where the parameter reaches; NaN when not recorded
+  std::vector<LostGradient> losses = {};
+};
+
+/// A place where a gradient arrives and nothing, or nearly nothing, goes on.
+struct GradientEnd {
+  size_t entry = 0;
+  LostGradient loss;
+  bool nearly = false;
+};
+
+struct GradientPaths {
+  static constexpr size_t most_shown = 4;
+
+  size_t parameter = 0;             ///< an entry of the recording
+  std::optional<int64_t> element;   ///< row-major
+  double norm = 0;                  ///< of the parameter's gradient, or of the element's
+  int64_t zeros = 0, elements = 0;  ///< of its gradient
+  double count = 0;                 ///< of paths
+  std::vector<std::vector<GradientHop>> paths;  ///< from the loss; the first goes the strongest way
+  std::vector<GradientEnd> ends;                ///< from the loss on
+
+  /// `parameter` is a leaf or a constant of `recording`, which has values.
+  static GradientPaths of(const Recording& recording, size_t parameter,
+                          std::optional<int64_t> element = {});
+  /// Lines of at most `width` columns (0: no limit).
+  std::string text(const Recording& recording, size_t width) const;
+  void write_json(JsonWriter& json, const Recording& recording) const;
+};
+
+/// Elements of a tensor: all of them or some.
+struct ElementSet {
+  bool all = false;
+  std::vector<bool> some = {};
+
+  bool any() const { return all || !some.empty(); }
+  bool has(int64_t element) const { return all || (any() && some[static_cast<size_t>(element)]); }
+  void add(int64_t element, const Shape& shape) {
+    if (all) return;
+    some.resize(static_cast<size_t>(shape.count()));
+    some[static_cast<size_t>(element)] = true;
+  }
+};
+
+/// Of what arrives at `entry`, what its operand `input` does not get at the elements `reached`.
+std::vector<LostGradient> lost_gradients(const Recording& recording, const TapeEntry& entry,
+                                         const TapeInput& input, const ElementSet& reached);
+/// The cause where none of `losses` accounts for a gradient of 0.
+LostGradient other_loss(const Recording& recording, const TapeEntry& entry, const TapeInput& input,
+                        const std::vector<LostGradient>& losses);
+
+}  // namespace whisker

@@ -1,0 +1,252 @@
+// study why: each cause planted in a network and in a formula, and beside it the same where the
+// gradient lives.
+#include "apps/commands/study_target.h"
+#include "core/io/safetensors_stream.h"
+#include "core/trace/gradient_paths.h"
+#include "core/trace/recording_file.h"
+#include "tests/support/temporary_folder.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A target, a parameter and an element of it; -1 for all.
+struct Planted {
+  std::string what;  // layers of images of 4 pixels, a formula, or "text" with a layer's name
+  std::vector<std::string> arguments;
+  std::string parameter;
+  int64_t element = -1;
+};
+
+struct CauseCase {
+  const char* cause;
+  Planted dead, alive;
+};
+
+constexpr const char* head = "{dense: {units: classes, name: head}}";
+
+Planted dense(const std::string& settings, const std::string& behind = "",
+              std::vector<std::string> overrides = {}) {
+  return {fmt::format("[flatten, {{dense: {{units: 3, name: first, {}}}}}, {}{}]", settings, behind,
+                      head),
+          std::move(overrides), "first.weight"};
+}
+
+Planted of(Planted planted, const std::string& parameter) {
+  planted.parameter = parameter;
+  return planted;
+}
+
+Planted with_bias(const std::string& activation, double bias) {
+  return dense(fmt::format("activation: {}, bias_initializer: {{constant: {{value: {}}}}}",
+                           activation, bias));
+}
+
+// The class token beside positions of a convolution with this bias, of which the largest counts.
+Planted tokens(double bias) {
+  return {fmt::format("[{{conv2d: {{filters: 2, kernel: 1, bias_initializer: {{constant: {{value: "
+                      "{}}}}}}}}}, {{class_token: {{name: token}}}}, global_max_pool2d, {}]",
+                      bias, head),
+          {},
+          "token"};
+}
+
+Planted drop_path(double rate) {
+  return {fmt::format("[{{residual: {{drop_path: {}, activation: none, body: [{{conv2d: {{filters: "
+                      "3, kernel: 1, name: first}}}}]}}}}, flatten, {}]",
+                      rate, head),
+          {},
+          "first.weight"};
+}
+
+const std::vector<std::string> two = {"x=[-1, -2]"}, positive = {"x=[1, 2]"};
+const std::vector<std::string> weighted = {"x=[[1, 2], [2, 1]]", "t=i64([0, 1])",
+                                           "c=const([0, 1])"};
+const std::vector<std::string> chosen = {"x=[1, 2]", "y=[3, 4]"};
+
+std::vector<std::string> operator+(std::vector<std::string> a, const std::string& b) {
+  a.push_back(b);
+  return a;
+}
+
+std::vector<CauseCase> cases() {
+  return {
+      {"frozen", dense("", "", {"freeze=[first]"}), dense("")},
+      {"dead relu", with_bias("relu", -100), with_bias("relu", 100)},
+      {"saturated", with_bias("tanh", 100), with_bias("tanh", 0)},
+      {"saturated", with_bias("sigmoid", -200), with_bias("sigmoid", 0)},
+      {"saturated", dense("kernel_initializer: {normal: {mean: 0, stddev: 1e5}}", "softmax, "),
+       dense("kernel_initializer: {normal: {mean: 0, stddev: 0.1}}", "softmax, ")},
+      {"lost maximum", tokens(100), tokens(-100)},
+      {"masked", {"text lstm", {}, "embedding.weight", 0}, {"text lstm", {}, "embedding.weight"}},
+      {"masked", {"text cells", {}, "embedding.weight", 0}, {"text cells", {}, "embedding.weight"}},
+      {"no path",
+       {"text lstm", {}, "embedding.weight", 199},
+       {"text lstm", {}, "embedding.weight"}},
+      {"dropped", dense("", "{dropout: {rate: 0.999}}, "), dense("", "{dropout: {rate: 0.001}}, ")},
+      {"dropped", drop_path(0.999), drop_path(0.001)},
+      {"clamped", with_bias("relu6", 100), with_bias("relu6", 3)},
+      {"constant input", of(with_bias("relu", -100), "head.weight"),
+       of(with_bias("relu", 100), "head.weight")},
+      // Above 4,096 elements there are no terms, but zeros.
+      {"dead relu",
+       {fmt::format("[{{conv2d: {{filters: 200, kernel: 1, activation: relu, name: first, "
+                    "bias_initializer: {{constant: {{value: -100}}}}}}}}, flatten, {}]",
+                    head),
+        {},
+        "first.weight"},
+       {fmt::format("[{{conv2d: {{filters: 200, kernel: 1, name: first}}}}, flatten, {}]", head),
+        {},
+        "first.weight"}},
+
+      {"frozen",
+       {"sum(x * y)", {"x=const([1])", "y=[2]"}, "x"},
+       {"sum(x * y)", {"x=const([1])", "y=[2]"}, "y"}},
+      {"detached", {"sum(detach(tanh(x)) * y)", chosen, "x"}, {"sum(tanh(x) * y)", chosen, "x"}},
+      {"no path", {"u = tanh(x); sum(y)", chosen, "x"}, {"u = tanh(x); sum(u + y)", chosen, "x"}},
+      {"no path",
+       {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x", 0},
+       {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x", 1}},
+      {"dead relu", {"sum(relu(x))", two, "x"}, {"sum(relu(x))", positive, "x"}},
+      {"dead relu",
+       {"sum(linear(ones(1, 2), x, activation=relu))", {"x=[[-1, -2]]"}, "x"},
+       {"sum(linear(ones(1, 2), x, activation=relu))", {"x=[[1, 2]]"}, "x"}},
+      {"saturated", {"sum(tanh(100 * x))", positive, "x"}, {"sum(tanh(x))", positive, "x"}},
+      {"saturated", {"sum(sigmoid(-200 * x))", positive, "x"}, {"sum(sigmoid(x))", positive, "x"}},
+      {"saturated",
+       {"sum(softmax(300 * x) * y)", chosen, "x"},
+       {"sum(softmax(x) * y)", chosen, "x"}},
+      {"lost maximum", {"max(x)", positive, "x", 0}, {"max(x)", positive, "x", 1}},
+      {"lost maximum", {"sum(maximum(x, y))", chosen, "x"}, {"sum(maximum(x, y))", chosen, "y"}},
+      {"lost maximum",
+       {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 0},
+       {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 1}},
+      {"masked",
+       {"sum(where(greater(y, 9), x, y))", chosen, "x"},
+       {"sum(where(greater(y, 1), x, y))", chosen, "x"}},
+      {"masked",
+       {"sum(x * m)", positive + "m=const([0, 1])", "x", 0},
+       {"sum(x * m)", positive + "m=const([0, 1])", "x", 1}},
+      {"dropped",
+       {"sum(dropout(x, 0.999))", positive, "x"},
+       {"sum(dropout(x, 0.001))", positive, "x"}},
+      {"clamped", {"sum(clamp(x, 3, 4))", positive, "x"}, {"sum(clamp(x, 0, 4))", positive, "x"}},
+      {"class weight zero",
+       {"cross_entropy(x, t, class_weight=c)", weighted, "x", 0},
+       {"cross_entropy(x, t, class_weight=c)", weighted, "x", 2}},
+      {"constant input",
+       {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x", 0},
+       {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x", 1}},
+      {"constant input",
+       {"sum(batch_norm([[3], [3]], x, zeros(1)) * [[1], [2]])", {"x=[1]"}, "x"},
+       {"sum(batch_norm([[3], [4]], x, zeros(1)) * [[1], [2]])", {"x=[1]"}, "x"}},
+      {"zero weight",
+       {"sum(x @ [[0], [0]])", {"x=[[1, 2]]"}, "x"},
+       {"sum(x @ [[0], [1]])", {"x=[[1, 2]]"}, "x"}},
+      {"cancelled",
+       {"sum(batch_norm(reshape(x, [2, 1]), ones(1), zeros(1)))", positive, "x"},
+       {"sum(batch_norm(reshape(x, [2, 1]), ones(1), zeros(1)) * [[1], [3]])", {"x=[1, 2]"}, "x"}},
+      {"underflow",
+       {"sum(f32(f16(x)) * 1e-9)", positive, "x"},
+       {"sum(f32(f16(x)) * 1e-3)", positive, "x"}},
+  };
+}
+
+class StudyWhyTest : public ::testing::Test {
+ protected:
+  Recording recorded(const Planted& planted) {
+    Invocation quiet;
+    quiet.verbosity = -1;
+    StudyTarget target;
+    target.arguments = planted.arguments;
+    target.usual_batch = 2;
+    target.arguments.emplace_back("device=reference");
+    std::string yaml;
+    if (planted.what.starts_with("text")) {
+      target.network.steps = 6;
+      target.network.batch = 4;
+      target.network.cells = planted.what == "text cells";
+      yaml =
+          "{name: planted, data: {kind: text, train: nowhere, val_split: 0.1}, model: {layers: "
+          "[{embedding: {input_dim: vocabulary, output_dim: 2}}, {lstm: 2}, {dense: {units: "
+          "classes}}]}}";
+    } else if (planted.what.starts_with('[')) {
+      yaml = fmt::format(
+          "{{name: planted, data: {{train: nowhere, image_size: 4}}, model: "
+          "{{layers: {}}}}}",
+          planted.what);
+    } else {
+      target.expression = planted.what;
+    }
+    if (!yaml.empty()) target.name = folder_.write("net.yaml", yaml).string();
+    return record_target(target, true, quiet);
+  }
+
+  static GradientPaths why(const Recording& recording, const Planted& planted) {
+    const auto found = std::find_if(
+        recording.entries.begin(), recording.entries.end(), [&](const TapeEntry& entry) {
+          return entry.kind != TapeKind::op && entry.name == planted.parameter;
+        });
+    if (found == recording.entries.end()) {
+      ADD_FAILURE() << planted.what << " has no " << planted.parameter;
+      return {};
+    }
+    return GradientPaths::of(recording, static_cast<size_t>(found - recording.entries.begin()),
+                             planted.element < 0 ? std::nullopt : std::optional(planted.element));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(StudyWhyTest, NamesTheCauseWhereItDies) {
+  for (const CauseCase& one : cases()) {
+    SCOPED_TRACE(fmt::format("{}: {}", one.cause, one.dead.what));
+    const Recording dead = recorded(one.dead);
+    const GradientPaths paths = why(dead, one.dead);
+    EXPECT_EQ(paths.zeros, paths.elements) << paths.text(dead, 0);
+    EXPECT_EQ(paths.ends.empty() ? std::string() : paths.ends.back().loss.cause, one.cause)
+        << paths.text(dead, 0);
+    const Recording alive = recorded(one.alive);
+    const GradientPaths living = why(alive, one.alive);
+    EXPECT_LT(living.zeros, living.elements) << living.text(alive, 0);
+    // The masked steps are ways that die.
+    EXPECT_EQ(living.ends.empty(), one.alive.what != "text cells") << living.text(alive, 0);
+    EXPECT_NEAR(living.paths.empty() ? 0 : living.paths[0].back().norm, living.norm, 1e-12);
+  }
+}
+
+TEST_F(StudyWhyTest, ARecordingInAFileGivesTheSameAnswer) {
+  const CauseCase one = cases()[1];
+  const Recording recording = recorded(one.dead);
+  RecordingFile file = RecordingFile::of(recording);
+  std::string bytes;
+  write_safetensors(
+      [&](std::span<const std::byte> part) {
+        bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
+      },
+      "step.safetensors", file.metadata, std::move(file.entries));
+  const std::string path = folder_.write("step.safetensors", bytes).string();
+  const Recording read = read_recording(SafetensorsFile::open(path));
+  EXPECT_EQ(why(read, one.dead).text(read, 100), why(recording, one.dead).text(recording, 100));
+}
+
+TEST_F(StudyWhyTest, ShowsTheStrongestPathFirstAndCountsAll) {
+  const Planted planted{"h = x + tanh(x); h = h + tanh(h); h = h + 0 * h; sum(h)", {"x=[1]"}, "x"};
+  const Recording recording = recorded(planted);
+  const GradientPaths paths = why(recording, planted);
+  EXPECT_EQ(paths.count, 8);
+  EXPECT_EQ(paths.paths.size(), GradientPaths::most_shown);
+  const std::string text = paths.text(recording, 100);
+  EXPECT_THAT(text, HasSubstr("path 1 of 8 from the loss"));
+  EXPECT_THAT(text, HasSubstr("one way dies at 5 affine, zero factor: the slope of affine is 0"));
+  EXPECT_THAT(text, HasSubstr("x (1) f32: the gradient lives, norm 1.5"));
+}
+
+}  // namespace
+}  // namespace whisker
