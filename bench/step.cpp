@@ -3,12 +3,12 @@
 // GPU the step is captured (--graph 0: not) and timed as one group of replays after the other. The
 // floor (layers/analysis/step_work.h) is that of ceilings measured in the same run, after the step.
 // usage: bench_step ROW [--device cpu|cuda] [--precision f32|bf16|f16] [--batch N] [--groups N]
-//                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1]
+//                   [--steps N] [--graph 0|1] [--search SECONDS] [--plans 1] [--recompute 1]
 // Started as several ranks (bench/compare_pytorch.py --gpus 2, mpirun on a CPU), every rank takes
 // --batch examples and gradients are summed as in training; rank 0 prints, examples/s of all ranks,
 // and sum_share, the share of its own step that waits for those sums.
 // --search: what timing algorithms may take on a GPU before anything is measured; 0: the libraries'
-// first proposals. --plans 1 prints the choices on stderr.
+// first proposals. --plans 1 prints the choices on stderr. --recompute 1: as model.recompute: true.
 #include "core/backend/backend.h"
 #include "core/backend/training_step.h"
 #include "core/communicator/communicator.h"
@@ -16,6 +16,7 @@
 #include "core/nvidia/cuda_library.h"
 #include "core/ops/ops.h"
 #include "layers/builder/model_builder.h"
+#include "layers/recomputed_blocks.h"
 #include "optim/optimizer.h"
 #include "train/device/device_choice.h"
 #include "train/loop/gradient_sum.h"
@@ -94,7 +95,7 @@ class Step {
       : batch(options.number("--batch", workload.batch)),
         device(Device::parse(device_of_rank(options.text("--device", "cpu"), *group))),
         precision(options.text("--precision", "f32")),
-        model_(build(workload, batch)),
+        model_(build(workload, batch, options.number("--recompute", 0) != 0)),
         arena_(model_.net->parameters(), device, 1, types(precision)),
         optimizer_(arena_, {.kind = OptimizerKind::adam}, precision == "f16"),
         ranks_(make_communicator(group, device)),
@@ -143,7 +144,7 @@ class Step {
   const std::string precision;
 
  private:
-  static Model build(const Workload& workload, int64_t batch) {
+  static Model build(const Workload& workload, int64_t batch, bool recompute) {
     const Shape input = workload.steps > 0  ? Shape{workload.steps, batch, workload.side}
                         : workload.side > 0 ? Shape{batch, workload.side, workload.side, 3}
                                             : Shape{batch, 32};
@@ -151,6 +152,7 @@ class Step {
         YamlNode::parse(workload.model, workload.id),
         {.input = input, .batch_axis = workload.steps > 0 ? 1 : 0, .classes = workload.classes});
     if (workload.frozen) model.net->freeze(std::vector<std::string>{workload.frozen});
+    if (recompute) recompute_blocks(*model.net);
     return model;
   }
 

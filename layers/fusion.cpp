@@ -1,14 +1,17 @@
 // The table, and the walk over it.
 #include "layers/fusion.h"
 
+#include "core/autograd/recompute.h"
 #include "core/backend/fused_ops.h"
 #include "core/backend/normalization.h"
+#include "core/backend/recurrent_operands.h"
 #include "layers/branches.h"
 #include "layers/conv2d.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
 #include "layers/memory_plan.h"
 #include "layers/pool.h"
+#include "layers/recomputed_blocks.h"
 #include "layers/residual.h"
 #include "layers/sequential.h"
 
@@ -469,6 +472,12 @@ bool applies(const FusedLayers& match, size_t end, const Pass& pass) {
          });
 }
 
+// Such a layer runs by itself.
+bool has_recomputed(Layers layers) {
+  return std::ranges::any_of(layers,
+                             [](const Module::Child& child) { return child.module->recomputes(); });
+}
+
 const Pass training{.training = true};
 
 }  // namespace
@@ -479,7 +488,7 @@ Fusion::Fusion(Layers layers, const FusionTarget& target)
   for (size_t at = 0; at < layers.size(); ++at) {
     for (const FusionPattern& pattern : table) {
       auto match = pattern.match(layers, at, target);
-      if (!match) continue;
+      if (!match || has_recomputed(layers.subspan(at + 1, match->count - 1))) continue;
       match->pattern = &pattern;
       matches_[at].push_back(std::move(*match));
     }
@@ -488,41 +497,72 @@ Fusion::Fusion(Layers layers, const FusionTarget& target)
 
 LayerValue Fusion::forward(size_t begin, size_t end, LayerValue x, const Pass& pass) const {
   for (size_t at = begin; at < end;) {
-    std::optional<LayerValue> y;
-    size_t count = 1;
-    for (const FusedLayers& match : matches_[at]) {
-      if (!applies(match, end, pass)) continue;
-      y = match.pattern->forward(layers_, match, x, pass);
-      if (!y) continue;
-      count = match.count;
-      break;
+    if (pass.training && layers_[at].module->recomputes()) {
+      x = {.y = recompute_at(at, x.y, pass)};
+      ++at;
+    } else {
+      at += forward_at(at, end, x, pass);
     }
-    if (!y) {
-      const TapeScope scope(path_at(layers_, at));
-      y = layers_[at].module->forward_value(x, pass);
-    }
-    x = std::move(*y);
-    at += count;
   }
   return x;
 }
 
+size_t Fusion::forward_at(size_t at, size_t end, LayerValue& x, const Pass& pass) const {
+  for (const FusedLayers& match : matches_[at]) {
+    if (!applies(match, end, pass)) continue;
+    std::optional<LayerValue> y = match.pattern->forward(layers_, match, x, pass);
+    if (!y) continue;
+    x = std::move(*y);
+    return match.count;
+  }
+  const TapeScope scope(path_at(layers_, at));
+  x = layers_[at].module->forward_value(x, pass);
+  return 1;
+}
+
+// The second time, recurrent layers begin with the states of the first time, and leave none.
+Tensor Fusion::recompute_at(size_t at, const Tensor& x, const Pass& pass) const {
+  std::vector<Tensor> values;
+  for (const auto& parameter : layers_[at].module->parameters()) {
+    values.push_back(parameter->value());
+  }
+  const auto forward = [this, at, pass, before = pass.states ? *pass.states : CarriedStates()](
+                           const Tensor& input, bool again) {
+    CarriedStates states = before;
+    Pass own = pass;
+    if (again && pass.states) own.states = &states;
+    LayerValue value{.y = input};
+    forward_at(at, at + 1, value, own);
+    return value.y;
+  };
+  return recompute(path_at(layers_, at), forward, x, values);
+}
+
 int Fusion::add_to(MemoryPlan& plan, size_t end, int x) const {
   for (size_t at = 0; at < end;) {
-    std::optional<int> y;
-    size_t count = 1;
-    for (const FusedLayers& match : matches_[at]) {
-      if (!match.pattern->plan || !applies(match, end, training)) continue;
-      y = match.pattern->plan(layers_, match, plan, x);
-      if (!y) continue;
-      plan.add_notes(match.notes);
-      count = match.count;
-      break;
+    const Module& layer = *layers_[at].module;
+    if (!layer.recomputes() && !(plan.recomputes() && is_block(layer))) {
+      at += add_at(plan, at, end, x);
+      continue;
     }
-    x = y ? *y : layers_[at].module->add_to(plan, x);
-    at += count;
+    const size_t first = plan.operators().size();
+    at += add_at(plan, at, end, x);
+    plan.add_recomputed(first);
   }
   return x;
+}
+
+size_t Fusion::add_at(MemoryPlan& plan, size_t at, size_t end, int& x) const {
+  for (const FusedLayers& match : matches_[at]) {
+    if (!match.pattern->plan || !applies(match, end, training)) continue;
+    const std::optional<int> y = match.pattern->plan(layers_, match, plan, x);
+    if (!y) continue;
+    plan.add_notes(match.notes);
+    x = *y;
+    return match.count;
+  }
+  x = layers_[at].module->add_to(plan, x);
+  return 1;
 }
 
 }  // namespace whisker

@@ -58,6 +58,11 @@ class Fusion {
   int add_to(MemoryPlan& plan, size_t end, int x) const;
 
  private:
+  /// Runs what begins at layer `at`, and ends before `end`; returns how many layers that were.
+  size_t forward_at(size_t at, size_t end, LayerValue& x, const Pass& pass) const;
+  Tensor recompute_at(size_t at, const Tensor& x, const Pass& pass) const;
+  size_t add_at(MemoryPlan& plan, size_t at, size_t end, int& x) const;
+
   Layers layers_;
   FusionTarget target_;
   std::vector<std::vector<FusedLayers>> matches_;  // by first layer, in the table's order

@@ -19,10 +19,11 @@ int64_t kept_besides(const PlannedOperator& op, int64_t width) {
 }  // namespace
 
 MemoryPlan MemoryPlan::of(const Module& model, const Shape& x, std::optional<DeviceKind> device,
-                          DType dtype) {
+                          DType dtype, bool recompute) {
   MemoryPlan plan;
   plan.device_ = device;
   plan.dtype_ = dtype;
+  plan.recompute_ = recompute;
   model.add_to(plan, plan.add_input(x));
   return plan;
 }
@@ -46,6 +47,18 @@ int MemoryPlan::add(const Module& layer, std::vector<int> inputs, const Shape& o
   return value;
 }
 
+void MemoryPlan::add_recomputed(size_t first) {
+  if (first == operators_.size()) return;
+  std::erase_if(recomputed_, [&](const Block& inner) { return inner.first >= first; });
+  recomputed_.push_back({.first = first, .end = operators_.size()});
+}
+
+const MemoryPlan::Block* MemoryPlan::block_of(size_t op) const {
+  const auto found = std::ranges::find_if(
+      recomputed_, [&](const Block& block) { return block.first <= op && op < block.end; });
+  return found == recomputed_.end() ? nullptr : &*found;
+}
+
 void MemoryPlan::add_notes(const std::vector<std::string>& notes) {
   notes_.insert(notes_.end(), notes.begin(), notes.end());
 }
@@ -67,22 +80,34 @@ std::vector<size_t> MemoryPlan::last_uses() const {
 }
 
 // The first operator that keeps each value for its backward pass, which is the last to let go of
-// it; -1 when none does.
-std::vector<int> MemoryPlan::first_keepers() const {
+// it; -1 when none does. By operators outside of recomputed blocks, of which each keeps its input;
+// or by those inside, of values that are made there.
+std::vector<int> MemoryPlan::first_keepers(bool in_blocks) const {
   std::vector<int> keepers(values_.size(), -1);
   for (size_t i = operators_.size(); i-- > 0;) {
     const PlannedOperator& op = operators_[i];
-    if (op.cost.keeps_input) keepers[memory_of(op.inputs.front())] = static_cast<int>(i);
-    if (op.cost.keeps_second_input) keepers[memory_of(op.inputs[1])] = static_cast<int>(i);
-    if (op.cost.keeps_output) keepers[memory_of(op.output)] = static_cast<int>(i);
+    const Block* const block = block_of(i);
+    const auto keep = [&](int value) {
+      const size_t memory = memory_of(value);
+      if (!in_blocks || memory >= first_made(*block)) keepers[memory] = static_cast<int>(i);
+    };
+    if (in_blocks == (block != nullptr)) {
+      if (op.cost.keeps_input) keep(op.inputs.front());
+      if (op.cost.keeps_second_input) keep(op.inputs[1]);
+      if (op.cost.keeps_output) keep(op.output);
+    } else if (block && block->first == i) {
+      keep(op.inputs.front());
+    }
   }
   return keepers;
 }
 
 int64_t MemoryPlan::kept_bytes(int64_t width) const {
-  const std::vector<int> keepers = first_keepers();
+  const std::vector<int> keepers = first_keepers(false);
   int64_t total = 0;
-  for (const PlannedOperator& op : operators_) total += kept_besides(op, width);
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    if (!block_of(i)) total += kept_besides(operators_[i], width);
+  }
   for (size_t i = 0; i < values_.size(); ++i) {
     if (keepers[i] >= 0) total += elements(i) * width;
   }
@@ -121,24 +146,42 @@ int64_t MemoryPlan::inference_bytes(int64_t width, bool scratch) const {
 }
 
 // As the tape does it: a gradient lives from the first operator that contributes to it until the
-// one that made the value has run backward; a second contribution waits beside it to be added.
+// one that made the value has run backward; a second contribution waits beside it to be added. A
+// recomputed block lets go of all but its input and its result, and runs again before its backward.
 int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
   if (operators_.empty()) return 0;
   const std::vector<size_t> last_use = last_uses();
-  const std::vector<int> keeper = first_keepers();
+  const std::vector<int> keeper = first_keepers(false), inside = first_keepers(true);
   const size_t result = memory_of(operators_.back().output);
   int64_t alive = elements(0) * width;  // the batch stays to the end
   int64_t peak = alive;
   std::vector<KernelWorkspace> works(operators_.size());
   for (size_t i = 0; scratch && i < works.size(); ++i) works[i] = workspace(i, width);
-  for (size_t i = 0; i < operators_.size(); ++i) {
+  const auto kept_in = [&](size_t value, const Block* block) {
+    return block && inside[value] >= static_cast<int>(block->first) &&
+           inside[value] < static_cast<int>(block->end);
+  };
+  const auto forward = [&](size_t i, bool again) {
+    const Block* const block = block_of(i);
     const size_t made = memory_of(operators_[i].output);
     if (made == static_cast<size_t>(operators_[i].output)) alive += elements(made) * width;
     alive += kept_besides(operators_[i], width);
     peak = std::max(peak, alive + works[i].forward);
-    for (size_t value = 1; value < values_.size(); ++value) {
+    for (size_t value = again ? first_made(*block) : 1; value < values_.size(); ++value) {
       const bool owns = memory_of(static_cast<int>(value)) == value;
-      if (owns && value != result && keeper[value] < 0 && last_use[value] == i) {
+      if (owns && value != result && last_use[value] == i && (again || keeper[value] < 0) &&
+          !kept_in(value, block)) {
+        alive -= elements(value) * width;
+      }
+    }
+  };
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    forward(i, false);
+    const Block* const block = block_of(i);
+    if (!block || i + 1 != block->end) continue;
+    for (size_t j = block->first; j < block->end; ++j) alive -= kept_besides(operators_[j], width);
+    for (size_t value = 1; value < values_.size(); ++value) {
+      if (kept_in(value, block) && value != memory_of(operators_[i].output)) {
         alive -= elements(value) * width;
       }
     }
@@ -149,6 +192,10 @@ int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
   for (size_t i = operators_.size(); i-- > 0;) {
     const PlannedOperator& op = operators_[i];
     const size_t made = memory_of(op.output);
+    if (const Block* const block = block_of(i); block && i + 1 == block->end) {
+      for (size_t j = block->first; j < block->end; ++j) forward(j, true);
+      if (!kept_in(made, block)) alive -= elements(made) * width;
+    }
     int64_t waiting = 0;
     for (const int input : op.inputs) {
       const size_t value = memory_of(input);
@@ -166,7 +213,9 @@ int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
     }
     alive -= kept_besides(op, width);
     for (size_t value = 1; value < values_.size(); ++value) {
-      if (keeper[value] == static_cast<int>(i) && value != result) alive -= elements(value) * width;
+      const bool freed =
+          keeper[value] == static_cast<int>(i) || inside[value] == static_cast<int>(i);
+      if (freed && value != result) alive -= elements(value) * width;
     }
   }
   return peak;

@@ -32,14 +32,19 @@ class MemoryPlan {
  public:
   /// A pass of `model` over an input of shape `x`. Throws usage where a layer does not fit. Fused
   /// layers (layers/fusion.h) are one operator; with a device, also those that only training there
-  /// in `dtype` fuses, and layers keep what they keep there.
+  /// in `dtype` fuses, and layers keep what they keep there. `recompute`: as if every outermost
+  /// block were marked (layers/recomputed_blocks.h).
   static MemoryPlan of(const Module& model, const Shape& x, std::optional<DeviceKind> device = {},
-                       DType dtype = DType::f32);
+                       DType dtype = DType::f32, bool recompute = false);
 
   /// The input, and what a container's add_to() needs.
   int add_input(const Shape& shape);
   int add(const Module& layer, std::vector<int> inputs, const Shape& output,
           const OperatorCost& cost, std::string what = {});
+  /// Backward runs the operators from number `first` on again, as one block: it keeps what the
+  /// first one reads. A block inside another one is planned as part of that.
+  void add_recomputed(size_t first);
+  bool recomputes() const { return recompute_; }
   const Shape& shape(int value) const { return values_[static_cast<size_t>(value)].shape; }
   std::optional<DeviceKind> device() const { return device_; }
   DType dtype() const { return dtype_; }
@@ -70,11 +75,20 @@ class MemoryPlan {
   int64_t elements(size_t value) const { return values_[value].shape.count(); }
   /// What operator `i` works in, forwards and backwards.
   KernelWorkspace workspace(size_t i, int64_t width) const;
+  struct Block {  // operators first to end - 1
+    size_t first = 0, end = 0;
+  };
   std::vector<size_t> last_uses() const;
-  std::vector<int> first_keepers() const;
+  std::vector<int> first_keepers(bool in_blocks) const;
+  const Block* block_of(size_t op) const;
+  size_t first_made(const Block& block) const {
+    return static_cast<size_t>(operators_[block.first].output);
+  }
 
   std::optional<DeviceKind> device_;
   DType dtype_ = DType::f32;
+  bool recompute_ = false;
+  std::vector<Block> recomputed_;
   std::vector<PlannedOperator> operators_;
   std::vector<PlannedValue> values_;
   std::vector<std::string> notes_;

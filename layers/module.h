@@ -116,6 +116,11 @@ class Module {
   /// True when the module has parameters of its own and none of them is trained now.
   bool frozen() const;
 
+  /// Of a container in a list of layers: backward computes it again from its input, see
+  /// layers/recomputed_blocks.h.
+  bool recomputes() const { return recomputes_; }
+  void set_recompute(bool recompute) { recomputes_ = recompute; }
+
   /// Stops training of all parameters whose name is selected by one of the patterns, for good or
   /// (`at_first`) until ParameterArena::unfreeze(); returns how many. Throws usage when a pattern
   /// matches nothing, or once an arena exists.
@@ -133,6 +138,7 @@ class Module {
 
  private:
   std::string path_;
+  bool recomputes_ = false;
   std::vector<Child> children_;
   std::vector<std::string> own_names_;  // beside own_: the last part of each name
   ParameterList own_;

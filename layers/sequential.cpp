@@ -50,9 +50,10 @@ LayerValue Sequential::forward_range(size_t begin, size_t end, const LayerValue&
                             .dtype = x.y.dtype(),
                             .fuse = fuse_,
                             .fixed_weights = fixed_weights_};
-  auto fusion = std::ranges::find(fusions_, target, &Fusion::target);
-  if (fusion == fusions_.end()) fusion = fusions_.emplace(fusion, children(), target);
-  return fusion->forward(begin, end, x, pass);
+  const auto found = std::ranges::find(fusions_, target, &Fusion::target);
+  const Fusion& fusion =
+      found == fusions_.end() ? fusions_.emplace_back(children(), target) : *found;
+  return fusion.forward(begin, end, x, pass);
 }
 
 Shape Sequential::output_shape(const Shape& x) const {

@@ -4,10 +4,10 @@
 #include "layers/fusion.h"
 #include "layers/module.h"
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace whisker {
 
@@ -56,7 +56,7 @@ class Sequential final : public Module {
 
   bool fuse_ = true;
   bool fixed_weights_ = false;
-  std::vector<Fusion> fusions_;  // those asked for so far
+  std::deque<Fusion> fusions_;  // those asked for so far; backward may run them again
 };
 
 }  // namespace whisker

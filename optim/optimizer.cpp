@@ -67,8 +67,16 @@ Groups groups_of(const ParameterList& parameters, const OptimizerOptions& option
   }
   for (size_t rule = 0; rule < used.size(); ++rule) {
     if (used[rule]) continue;
-    fail(ErrorKind::usage, "optimizer.groups: pattern '{}' matches no parameter name",
-         options.groups[rule].pattern);
+    const std::string& pattern = options.groups[rule].pattern;
+    const auto matched = std::ranges::count_if(
+        parameters, [&](const auto& one) { return matches_pattern(pattern, one->name()); });
+    if (matched == 0) {
+      fail(ErrorKind::usage, "optimizer.groups: pattern '{}' matches no parameter name", pattern);
+    }
+    fail(ErrorKind::usage,
+         "optimizer.groups: no parameter is left for pattern '{}': groups before it have all {} "
+         "that it matches, and the first matching one counts. Put it before them.",
+         pattern, matched);
   }
   constexpr size_t most = 256;
   if (groups.all.size() > most) {

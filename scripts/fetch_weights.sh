@@ -37,7 +37,7 @@ restart() {
 
 # Appends to the file $2 until the whole of $1 is there, or no byte comes any more.
 download() {
-  local url=$1 part=$2 before result status meter=--no-progress-meter
+  local url=$1 part=$2 before result status later meter=--no-progress-meter
   [ -t 2 ] && meter=--progress-bar
   while :; do
     before=$(stat -c %s "$part" 2>/dev/null || echo 0)
@@ -49,7 +49,9 @@ download() {
       [ "$before" -gt 0 ] || fail 3 "$url cannot be downloaded (curl ended with $result)."
       restart "$part"
     elif [ "$(stat -c %s "$part" 2>/dev/null || echo 0)" -le "$before" ]; then
-      fail 3 "$url cannot be downloaded (curl ended with $result, HTTP status $status). The same command goes on behind the $before bytes that are here."
+      later="The same command goes on behind the $before bytes that are here."
+      [ "$before" -gt 0 ] || later="A copy of it from elsewhere belongs at ${part%.part}."
+      fail 3 "$url cannot be downloaded (curl ended with $result, HTTP status $status). $later"
     fi
   done
 }

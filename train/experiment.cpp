@@ -4,9 +4,13 @@
 
 #include "core/backend/backend.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/io/counted.h"
+#include "core/io/text.h"
 #include "core/nvidia/cuda_library.h"
 #include "layers/memory_plan.h"
+#include "layers/recomputed_blocks.h"
 #include "train/config/memory_limit.h"
+#include "train/config/unlikely_settings.h"
 #include "train/config/unused_settings.h"
 #include "train/data/feature_source.h"
 #include "train/device/device_choice.h"
@@ -18,6 +22,7 @@
 #include "train/ranks/same_run.h"
 #include "train/resolve_config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -129,6 +134,27 @@ void check_last_batch(const Config& config, const RunData& data, int world) {
        world, rest, data.train_size, data.signature.examples(), config.train.batch_size);
 }
 
+void check_any_trains(const Config& config, const Module& net) {
+  if (trained_layers(net.parameters(), TrainedFrom::start) != "none") return;
+  if (config.freeze.empty() && !config.freeze_norm) {
+    fail(ErrorKind::usage, "model: it has no parameters to train. Add a layer such as dense.");
+  }
+  fail(ErrorKind::usage,
+       "freeze: no parameter is left to train{}. Freeze fewer: freeze=[backbone] leaves the last "
+       "layer.",
+       config.unfreeze_at > 0 ? " before unfreeze_at" : "");
+}
+
+// Its value would be 0 in every epoch.
+void check_positive_class_validates(const Config& config, const RunData& data) {
+  if (config.train.metric != MetricKind::f1_class) return;
+  if (std::ranges::count(data.val_lacks, config.train.positive_class) == 0) return;
+  fail(ErrorKind::data,
+       "train.metric: f1_class is that of {}, of which the validation data have no {}. Add some to "
+       "data.val, or use train.metric=f1_macro.",
+       excerpt(config.train.positive_class), data.signature.examples());
+}
+
 RunBatches batches_of(const Config& config, const RunData& data, int world) {
   const bool alike = config.data.kind == DataKind::language;
   return {.examples = alike ? config.train.batch_size : data.train_size,
@@ -138,15 +164,27 @@ RunBatches batches_of(const Config& config, const RunData& data, int world) {
           .sync_norms = config.train.sync_batch_norm};
 }
 
-std::vector<std::string> norm_notes(const Config& config, const Model& model) {
-  if (!has_batch_statistics(model)) return {};
+// `batches` are those of an epoch.
+std::vector<std::string> accumulate_notes(const Config& config, const Model& model,
+                                          int64_t batches) {
   std::vector<std::string> notes;
-  if (config.train.accumulate > 1) {
+  const int64_t of_step = std::min(config.train.accumulate, batches);
+  if (of_step < config.train.accumulate) {
+    notes.push_back(fmt::format("train.accumulate={}: an epoch has {}, and a step no more",
+                                config.train.accumulate, counted(batches, "batch")));
+  }
+  if (of_step > 1 && has_batch_statistics(model)) {
     notes.push_back(fmt::format(
         "train.accumulate: batch_norm normalises each batch of {} with statistics of its own, not "
         "the {} batches of a step with one; group_norm, layer_norm or freeze_norm=true avoid that",
-        config.train.batch_size, config.train.accumulate));
+        config.train.batch_size, of_step));
   }
+  return notes;
+}
+
+std::vector<std::string> norm_notes(const Config& config, const Model& model) {
+  std::vector<std::string> notes;
+  if (!has_batch_statistics(model)) return notes;
   if (config.ema.decay > 0) {
     notes.push_back(fmt::format(
         "ema: before each validation, batch_norm's statistics are measured for the averaged "
@@ -183,12 +221,17 @@ void cache_features(Experiment& experiment) {
                                     std::move(experiment.train), std::move(order), options);
 }
 
-// Settings without effect, of the configuration and of the model for this task.
-void add_unused(const Config& config, const Model& model, const Signature& signature,
+// Settings without effect, of the configuration and of the model for this task, or hardly meant.
+void add_unused(const Config& config, int world, const Model& model, const Signature& signature,
                 std::vector<std::string>& notes) {
-  const std::vector<std::string> keys = unused_settings(config);
-  notes.insert(notes.end(), keys.begin(), keys.end());
+  for (const auto& keys : {unused_settings(config, world), unlikely_settings(config)}) {
+    notes.insert(notes.end(), keys.begin(), keys.end());
+  }
   notes.insert(notes.end(), model.unused.begin(), model.unused.end());
+  const auto is_norm = [](const auto& one) { return one->role() == ParameterRole::norm; };
+  if (config.freeze_norm && std::ranges::none_of(model.net->parameters(), is_norm)) {
+    notes.emplace_back("freeze_norm has no effect: the model has no normalisation layer");
+  }
   if (signature.task() == Task::classification || !model.named_output) return;
   const bool softmax = *model.named_output == OutputKind::softmax;
   if (signature.task() == Task::language_model && softmax) return;  // it is the loss's
@@ -214,10 +257,11 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   check_last_batch(config, data, group->world());
   data.signature.set_positive_class(config.train.positive_class, ErrorKind::usage,
                                     "train.positive_class");
+  if (start == StartFrom::initial_weights) check_positive_class_validates(config, data);
   const Signature& signature = data.signature;
   Model model = build_model(config.model, training_build(config, data));
   check_takes_both_sizes(model, config.data);
-  add_unused(config, model, signature, notes);
+  add_unused(config, group->world(), model, signature, notes);
   std::error_code none_there;
   if (std::filesystem::equivalent(config.data.train, config.data.val, none_there)) {
     notes.push_back(fmt::format("data.val is data.train: validation does not measure other {}",
@@ -226,10 +270,14 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   if (const std::string note = freeze_layers(config, model); !note.empty()) {
     notes.push_back(note);
   }
+  check_any_trains(config, *model.net);
   if (start == StartFrom::initial_weights) {
     check_norm_batches(model, batches_of(config, data, group->world()), signature.examples());
   }
   for (std::string& note : norm_notes(config, model)) notes.push_back(std::move(note));
+  if (std::string text = recomputed_text(recomputed_blocks(*model.net)); !text.empty()) {
+    notes.push_back(std::move(text));
+  }
   const ParameterList parameters = model.net->parameters();
   Optimizer::assign_groups(parameters, config.optimizer);
 
@@ -259,6 +307,9 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   train = std::move(data.train);
   val = std::move(data.val);
+  for (std::string& note : accumulate_notes(config, model, batches_per_epoch())) {
+    notes.push_back(std::move(note));
+  }
   objective = std::make_unique<Objective>(model, signature, config.loss, data.class_counts, device);
   if (ranks->world() > 1) objective->set_ranks(ranks);
   arena = std::make_shared<ParameterArena>(

@@ -48,7 +48,7 @@ Config config_before_the_recipe(const std::string& data,
   std::vector<std::string> assignments = {assignment("data.train", data)};
   std::ranges::copy_if(overrides, std::back_inserter(assignments), [](const std::string& override) {
     return sets(override, "data.label_pattern") || sets(override, "data.csv") ||
-           sets(override, "device");
+           sets(override, "device") || sets(override, "train.epochs");
   });
   return read_config_text(std::string(new_network_recipe()), "whisker train --data", assignments);
 }
@@ -105,7 +105,8 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   if (!command.weights.empty()) {
     recipe = fine_tune_recipe();
     const bool on_gpu = trains_on_gpu(before.device);
-    const FineTunePlan plan = fine_tune_plan(images, on_gpu);
+    const bool shares = any_sets(overrides, "train.epochs") && !any_sets(overrides, "unfreeze_at");
+    const FineTunePlan plan = fine_tune_plan(images, on_gpu, shares ? before.train.epochs : 0);
     assignments.push_back(assignment("init.from", command.weights));
     assignments.push_back(fmt::format("unfreeze_at={}", plan.head_epochs));
     assignments.push_back(fmt::format("train.epochs={}", plan.head_epochs + plan.all_epochs));
@@ -130,17 +131,23 @@ Config one_command_config(const OneCommand& command, const std::vector<std::stri
   return config;
 }
 
-FineTunePlan fine_tune_plan(int64_t images, bool on_gpu) {
+FineTunePlan fine_tune_plan(int64_t images, bool on_gpu, int64_t epochs) {
   // Epochs of the head hardly cost time; those of all layers do: with SqueezeNet about 120 s of two
   // CPU cores, or 1.2 s of a GPU. Many images train better on crops that show most of each, and
   // change little in the first blocks, which take a quarter of the time.
   images = std::max<int64_t>(1, images);
   const int64_t all_images = on_gpu ? 48'000 : 12'000;
   const bool many = images > 1500;
-  return {.head_epochs = std::clamp<int64_t>(20'000 / images, 5, 30),
-          .all_epochs = std::clamp<int64_t>(all_images / images, 1, 16),
-          .least_crop = many ? 0.6 : 0.35,
-          .last_blocks = many ? 0.7 : 1};
+  FineTunePlan plan = {.head_epochs = std::clamp<int64_t>(20'000 / images, 5, 30),
+                       .all_epochs = std::clamp<int64_t>(all_images / images, 1, 16),
+                       .least_crop = many ? 0.6 : 0.35,
+                       .last_blocks = many ? 0.7 : 1};
+  if (epochs > 0) {
+    const int64_t part = epochs * plan.head_epochs / (plan.head_epochs + plan.all_epochs);
+    plan.head_epochs = std::clamp<int64_t>(part, 1, plan.head_epochs);
+    plan.all_epochs = std::max<int64_t>(0, epochs - plan.head_epochs);
+  }
+  return plan;
 }
 
 }  // namespace whisker

@@ -20,14 +20,15 @@ struct OneCommand {
   std::string model;    ///< preset; "": as the weights say, else small_resnet
 };
 
-/// What fine-tuning leaves to the number of training images, and to where it runs.
+/// What fine-tuning leaves to the number of training images, and to where it runs. Given `epochs`
+/// are divided between the two parts as the epochs that it would choose; 0: none are given.
 struct FineTunePlan {
   int64_t head_epochs = 0;  ///< of the head alone
   int64_t all_epochs = 0;   ///< of all layers, after those
   double least_crop = 0;    ///< part of an image: augment.crop_scale's lower end
   double last_blocks = 1;   ///< unfreeze_last: all layers are so many of the blocks
 };
-FineTunePlan fine_tune_plan(int64_t images, bool on_gpu);
+FineTunePlan fine_tune_plan(int64_t images, bool on_gpu, int64_t epochs = 0);
 
 /// Throws what read_config_text() and listing the data throw.
 Config one_command_config(const OneCommand& command, const std::vector<std::string>& overrides);

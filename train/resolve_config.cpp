@@ -258,6 +258,16 @@ void follow_input(Config& config, const InitialInput& initial, Notes& notes) {
   if (!taken.empty()) notes.push_back(fmt::format("input of {}: {}", initial.file, taken));
 }
 
+// That the network of the weights, which is to be trained, reads what the data are.
+void check_kind(const Signature& weights, const std::string& file, const DataConfig& data) {
+  const bool of_images = std::holds_alternative<Preprocess>(weights.input);
+  if (of_images == (data.kind == DataKind::images)) return;
+  fail(ErrorKind::usage,
+       "{}: expected weights of a network on {}, got one on {}. Train it on its own kind of data: "
+       "data.kind in a configuration, and --init.",
+       printable(file), of_images ? "sequences, as data.kind says" : "images", weights.examples());
+}
+
 void follow_weights(Config& config, Notes& notes) {
   const bool network = names_weights(config.model);
   if (config.init.from.empty()) {
@@ -273,7 +283,9 @@ void follow_weights(Config& config, Notes& notes) {
   if (!network) {
     weights = check_network(file, config.model, notes);
   } else if (file.metadata().contains("config")) {
-    config.model = WeightsInfo::from_file(file).build(file.name()).section;
+    const WeightsInfo info = WeightsInfo::from_file(file);
+    check_kind(info.signature, file.name(), config.data);
+    config.model = info.build(file.name()).section;
   } else {
     weights = preset_in(file, notes);
     config.model = preset_to_fine_tune(weights->name, config.init);

@@ -8,6 +8,7 @@
 #include "data/codec/encode_jpeg.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/csv.h"
+#include "train/ranks/same_run.h"
 
 #include <algorithm>
 #include <array>
@@ -20,8 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int most_jpeg_side = 65500;  // libjpeg's JPEG_MAX_DIMENSION
-constexpr OutputFormat heat_map_format{.name = "a heat map of classify --cam",
-                                       .is_own = is_heat_map};
 constexpr OutputFormat embeddings_format{.name = "a CSV of classify --embeddings",
                                          .is_own = is_embeddings_csv};
 
@@ -41,10 +40,15 @@ std::string file_name_part(std::string_view text, size_t most) {
 
 }  // namespace
 
-std::string heat_map_jpeg(const Prediction& result) {
+std::string heat_map_weights(const std::string& weights) {
+  return ", weights of " + content_of(weights);
+}
+
+std::string heat_map_jpeg(const Prediction& result, const std::string& weights) {
   const Image& image = result.heat_map;
   if (image.rgb.empty() || std::max(image.height, image.width) > most_jpeg_side) return {};
-  const std::vector<uint8_t> bytes = encode_jpeg(image, {.comment = checksum_mark(heat_map_mark)});
+  const std::vector<uint8_t> bytes =
+      encode_jpeg(image, {.comment = checksum_mark(heat_map_mark) + weights});
   std::string content(bytes.begin(), bytes.end());
   set_checksum(content, heat_map_mark);
   return content;
@@ -83,8 +87,9 @@ fs::path heat_map_name(const fs::path& image, std::span<const std::string> folde
 }
 
 ClassifiedImages::ClassifiedImages(Outputs& outputs, const std::string& heat_maps,
-                                   const std::string& embeddings, const std::string& folder)
-    : outputs_(outputs), heat_maps_(heat_maps), folders_{folder} {
+                                   const std::string& embeddings, const std::string& folder,
+                                   std::string weights)
+    : outputs_(outputs), heat_maps_(heat_maps), weights_(std::move(weights)), folders_{folder} {
   if (!embeddings.empty()) {
     embeddings_ = outputs_.open("--embeddings", embeddings, embeddings_format);
   }
@@ -118,7 +123,10 @@ void ClassifiedImages::add(const Prediction& result, const std::string& jpeg,
     for (int number = 2; !names_.insert(name).second; ++number) {
       name = fmt::format("{}-{}", stem.string(), number);
     }
-    outputs_.write("--cam", heat_maps_, name += ".jpg", jpeg, heat_map_format);
+    outputs_.write("--cam", heat_maps_, name += ".jpg", jpeg,
+                   {.name = "a heat map of classify --cam with these weights",
+                    .is_own = is_heat_map,
+                    .holds = weights_});
   } catch (const Error&) {
     failed_ = std::current_exception();
   }

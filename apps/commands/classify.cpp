@@ -1,6 +1,7 @@
 // whisker classify WEIGHTS INPUTS...: the most probable classes of each image, text or row; the
 // forecast of a series. Each line of standard input is answered at once. Unreadable inputs are
 // reported and skipped; the exit code is 3 when there were any.
+#include "apps/commands/acting_options.h"
 #include "apps/commands/classified_images.h"
 #include "apps/commands/classify_arguments.h"
 #include "apps/commands/classify_sequences.h"
@@ -94,7 +95,7 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
     classify_divided(
         ranks, paths, arguments.batch_size,
         [&](auto next, auto report) { classify_images(network, next, options, report); },
-        [&](const Prediction& result) { return packed(result, heat_map_jpeg(result)); },
+        [&](const Prediction& result) { return packed(result, files.heat_map(result)); },
         [&](const std::string& text) {
           std::string heat_map;
           const Prediction result = unpacked(text, &heat_map);
@@ -102,7 +103,7 @@ int classify_image_files(const Network& network, InputNames& names, ClassifiedIm
         });
   } else {
     classify_images(network, next_names, options,
-                    [&](const Prediction& result) { take(result, heat_map_jpeg(result)); });
+                    [&](const Prediction& result) { take(result, files.heat_map(result)); });
   }
   const int bits = network.preprocess().rules.png_bits;
   const auto of_ranks = [&](auto own) { return ranks.gather(static_cast<uint64_t>(own)); };
@@ -149,9 +150,11 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
       outputs.add_data(input);
     }
   }
+  const std::string made_by =
+      arguments.cam.empty() ? std::string() : heat_map_weights(arguments.weights);
   ClassifiedImages files(outputs, ranks.leads() ? arguments.cam : "",
-                         ranks.leads() ? arguments.embeddings : "",
-                         common_folder(arguments.inputs));
+                         ranks.leads() ? arguments.embeddings : "", common_folder(arguments.inputs),
+                         made_by);
   const std::string device_name = device_of_rank(arguments.device, ranks);
   const bool alone = ranks.world() == 1 && arguments.gpus.empty();
   if (!ranks.leads()) invocation.verbosity = -1;
@@ -182,18 +185,9 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   if (network.signature().task() == Task::language_model) {
     fail(ErrorKind::usage, "classify: a language model has no classes. Use whisker generate.");
   }
-  if (!arguments.texts.empty()) network.input<TextInput>();  // refuses anything else
-  const bool images_only =
-      !arguments.cam.empty() || !arguments.embeddings.empty() || arguments.flip;
-  if (images_only && !images) {
-    fail(ErrorKind::usage,
-         "classify: --cam, --embeddings and --tta are for images, got a network trained on {}.",
-         network.signature().examples());
-  }
-  if (!arguments.label_column.empty() && !std::holds_alternative<RowsInput>(input)) {
-    fail(ErrorKind::usage, "classify: --label-column is for rows, got a network trained on {}.",
-         network.signature().examples());
-  }
+  OptionUse use = use_of(network.signature());
+  use.reads_stdin = arguments.reads_stdin();
+  require_acting_options(*invocation.command, use);
   int code = 0;
   if (std::holds_alternative<TextInput>(input)) {
     code = classify_given_texts(network, arguments, ranks);
@@ -202,6 +196,11 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   } else if (std::holds_alternative<SeriesInput>(input)) {
     code = forecast_files(network, arguments, ranks, invocation.verbosity);
   } else {
+    if (arguments.flip && !arguments.embeddings.empty()) {
+      tell_notes({"classify --embeddings: those of the images as they are; --tta averages the "
+                  "probabilities alone"},
+                 invocation);
+    }
     code = classify_image_files(network, names, files, arguments, ranks, invocation.verbosity);
   }
   start.mark("inputs classified");

@@ -1,6 +1,8 @@
 // whisker data check|stats|generate: a data set before training. Results go to stdout as text, or
 // as JSON with --json.
+#include "apps/commands/acting_options.h"
 #include "apps/terminal/command.h"
+#include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
 #include "apps/terminal/sequence_report.h"
 #include "apps/terminal/terminal.h"
@@ -10,6 +12,7 @@
 #include "core/io/text.h"
 #include "data/codec/unsupported_formats.h"
 #include "data/files/split_folders.h"
+#include "data/images/cropped_images.h"
 #include "data/images/png_bits.h"
 #include "data/sequences/labelled_text.h"
 #include "data/synthetic/generate.h"
@@ -89,7 +92,13 @@ struct FolderArguments {
 };
 
 // `data check` and `data stats` of what a configuration names.
-int report_on_sequences(const FolderArguments& arguments, Config config, bool check) {
+int report_on_sequences(const FolderArguments& arguments, Config config, bool check,
+                        const CLI::App& command) {
+  std::error_code error;
+  require_acting_options(command,
+                         {.kind = config.data.kind,
+                          .got = "sequences",
+                          .names_data = std::filesystem::is_directory(arguments.train, error)});
   const SequenceReport report = report_sequences(std::move(config));
   JsonWriter json;
   if (arguments.json) {
@@ -126,6 +135,11 @@ std::vector<std::string> notes_of(const std::string& lines) {
   return notes;
 }
 
+std::string crop_line(const ImageFolder& folder) {
+  const std::string note = find_cropped(folder, -1).note();
+  return note.empty() ? note : fmt::format("crop       {}\n", note);
+}
+
 std::string said_lines(const ImageFolder& train, const ImageFolder* val) {
   std::string text;
   for (const ImageFolder* folder : {&train, val}) {
@@ -136,7 +150,7 @@ std::string said_lines(const ImageFolder& train, const ImageFolder* val) {
   if (const std::string depth = find_png_bits(train, -1).note(); !depth.empty()) {
     text += "depth      " + depth + "\n";
   }
-  return text;
+  return text + crop_line(train);
 }
 
 void write_check(JsonWriter& json, const CheckResult& result, const std::string& splits,
@@ -209,7 +223,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
   set_action(check, invocation, [&invocation, arguments] {
     if (auto config = arguments->sequences()) {
-      return report_on_sequences(*arguments, std::move(*config), true);
+      return report_on_sequences(*arguments, std::move(*config), true, *invocation.command);
     }
     arguments->settle_splits();
     // A problem of one folder does not keep the other from being checked.
@@ -238,7 +252,8 @@ void add_check(CLI::App& data, Invocation& invocation) {
     CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
     result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
     for (const ImageFolder* folder : {&train, val_folder}) {
-      if (folder) result.notes.insert(result.notes.end(), folder->notes.begin(), folder->notes.end());
+      if (folder)
+        result.notes.insert(result.notes.end(), folder->notes.begin(), folder->notes.end());
     }
     JsonWriter json;
     if (arguments->json) write_check(json, result, arguments->splits, train, val_folder);
@@ -295,7 +310,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
   arguments->add_to(*stats);
   set_action(stats, invocation, [&invocation, arguments] {
     if (auto config = arguments->sequences()) {
-      return report_on_sequences(*arguments, std::move(*config), false);
+      return report_on_sequences(*arguments, std::move(*config), false, *invocation.command);
     }
     arguments->settle_splits();
     const ImageFolder folder = open_image_folder(
@@ -309,6 +324,7 @@ void add_stats(CLI::App& data, Invocation& invocation) {
     }
     if (const std::string use = folder.use(); !use.empty()) text += "files      " + use + "\n";
     if (const std::string note = depth.note(); !note.empty()) text += "depth      " + note + "\n";
+    text += crop_line(folder);
     JsonWriter json;
     if (arguments->json) write_stats(json, result, text);
     print_result(arguments->json ? json.str() + "\n" : text + stats_text(result));
@@ -325,7 +341,9 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   CLI::App* generate =
       data.add_subcommand("generate", "Draw cat and dog faces, or waves, to train on");
   auto options = std::make_shared<GenerateOptions>();
-  generate->add_option("FOLDER", options->folder, "New folder for train/ and val/")->required();
+  generate->add_option("FOLDER", options->folder, "New folder for train/ and val/")
+      ->required()
+      ->check(check_output_name);
   generate->add_option("--per-class", options->train_per_class, "Training examples per class")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));

@@ -1,6 +1,7 @@
 // whisker evaluate WEIGHTS DATA...: loss and the task's figures over images, text, rows or a
 // series, with the classes, preprocessing, vocabulary and scaling of the weights file. Unreadable
 // inputs are reported and skipped; the exit code is then 3. --split measures on the run's own data.
+#include "apps/commands/acting_options.h"
 #include "apps/commands/evaluate_arguments.h"
 #include "apps/commands/evaluate_images.h"
 #include "apps/commands/evaluate_sequences.h"
@@ -20,6 +21,7 @@
 #include "train/experiment.h"
 #include "train/model/hub_folder.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,6 +93,10 @@ int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invoc
   GivenFacts facts = arguments.facts.read();
   facts.positive_class = arguments.positive_class;
   const Network network = load_network(arguments, device, facts, ranks, invocation);
+  OptionUse use = use_of(network.signature());
+  use.reads_stdin = std::ranges::count(arguments.inputs, "-") > 0;
+  use.names_data = arguments.split.empty();
+  require_acting_options(*invocation.command, use);
   std::optional<PastRun> run;
   try {
     run = run_of(arguments.weights);

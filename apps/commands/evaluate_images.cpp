@@ -14,6 +14,7 @@
 #include "data/images/split_list.h"
 #include "data/loader/device_loader.h"
 #include "train/data/copies.h"
+#include "train/data/run_data.h"
 #include "train/experiment.h"
 #include "train/loop/rank_sums.h"
 #include "train/metrics/evaluate.h"
@@ -117,6 +118,11 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   if (!arguments.facts.gives("png_bits")) say_depth(network, files, arguments, verbosity);
   if (files.size() == 0) {
     fail(ErrorKind::data, "evaluate: no images found in the given files and folders");
+  }
+  if (arguments.split.empty() && verbosity >= 0 && ranks.leads()) {
+    const std::string missing =
+        missing_classes(files.labels(), network.classes(), "images", "DATA", "evaluation");
+    if (!missing.empty()) tell(missing + "\n");
   }
   const auto dataset = std::make_shared<ImageDataset>(
       files, ImageDatasetOptions{.preprocess = network.preprocess()});

@@ -101,26 +101,14 @@ std::optional<int64_t> warn_of_trained(const LabelledSequences& data, const Netw
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
                        const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
                        int verbosity) {
-  const char* const examples = network.signature().examples();
-  const bool classifies = network.signature().task() == Task::classification;
-  if (!classifies && (arguments.each() || !arguments.csv.empty())) {
-    fail(ErrorKind::usage,
-         "evaluate: --predictions, --worst and --csv are about images, texts and rows of classes, "
-         "got a network trained on {}.",
-         examples);
-  }
-  if (arguments.mirror) {
-    fail(ErrorKind::usage, "evaluate: --tta is about images, got a network trained on {}.",
-         examples);
-  }
   const bool split = !arguments.split.empty();
   const bool one_file =
       arguments.inputs.size() == 1 || (arguments.inputs.empty() && !arguments.csv.empty());
-  if (!split && (!one_file || !arguments.label_pattern.empty())) {
+  if (!split && !one_file) {
     fail(ErrorKind::usage,
          "evaluate: a network trained on {} expects one file or folder laid out as its training "
-         "data, and no --label-pattern.",
-         examples);
+         "data.",
+         network.signature().examples());
   }
   const std::string path = data_of(arguments, network);
   if (!split && arguments.inputs.empty() && ranks.leads() && verbosity >= 0) {

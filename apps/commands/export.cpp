@@ -52,7 +52,9 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("export", "Write a trained network as ONNX");
   auto arguments = std::make_shared<ExportArguments>();
   command->add_option("WEIGHTS", arguments->weights, weights_help)->required();
-  command->add_option("-o,--output", arguments->out, "The file to write: *.onnx")->required();
+  command->add_option("-o,--output", arguments->out, "The file to write: *.onnx")
+      ->required()
+      ->check(check_output_name);
   add_force(command, arguments->force);
   command->add_flag("--probabilities", arguments->options.probabilities,
                     "End with probabilities in place of logits");

@@ -159,7 +159,9 @@ void add_import_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("import", "Convert weights to safetensors");
   auto arguments = std::make_shared<ImportArguments>();
   command->add_option("FILE", arguments->file, weights_help)->required();
-  command->add_option("-o,--output", arguments->out, "The safetensors file to write")->required();
+  command->add_option("-o,--output", arguments->out, "The safetensors file to write")
+      ->required()
+      ->check(check_output_name);
   add_force(command, arguments->force);
   command
       ->add_option("--names", arguments->names,

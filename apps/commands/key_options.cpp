@@ -20,6 +20,7 @@ constexpr KeyOption key_options[] = {
     {"--lr", "", "optimizer.lr", "Learning rate"},
     {"--batch-size", "--batch", "train.batch_size", "Examples in a batch, or auto"},
     {"--imgsz", "", "data.image_size", "Side of the images, in pixels"},
+    {"--label-pattern", "", "data.label_pattern", "Labels from file names, as '{label}.*.jpg'"},
     {"--workers", "", "data.workers", "Decoding threads, or auto"},
     {"--patience", "", "train.early_stopping.patience",
      "Stop after so many epochs without improvement"},

@@ -195,10 +195,10 @@ void add_models_command(CLI::App& app, Invocation& invocation) {
     } else {
       print_result(table_of(rows));
       if (invocation.verbosity >= 0) {
-        tell(fmt::format(
-            "Parameters are of 1000 classes, at 128 px of 2. 'whisker models NAME' says more, and "
-            "how to get the weights. They lie in {}\n",
-            printable(weights_folder().string())));
+        tell(
+            fmt::format("Parameters are of 1000 classes; of 2 where images have 128 px. 'whisker "
+                        "models NAME' says more, and how to get the weights. They lie in {}\n",
+                        printable(weights_folder().string())));
       }
     }
     return 0;

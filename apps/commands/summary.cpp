@@ -70,7 +70,7 @@ std::string as_json(const ModelSummary& summary, int64_t classes, bool assumed) 
   json.field("parameters", summary.parameters());
   json.field("trainable", summary.trainable).field("frozen", summary.frozen);
   json.field("buffers", summary.buffers).field("multiply_adds", summary.multiply_adds);
-  json.list("notes", summary.notes);
+  json.list("notes", summary.notes).list("recomputed", summary.recomputed);
   write_memory(json, "training", summary.training);
   write_memory(json, "inference", summary.inference);
   return json.end_object().str() + "\n";

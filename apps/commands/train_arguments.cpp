@@ -30,6 +30,9 @@ void check_one_command(const TrainArguments& arguments) {
   }
   for (const std::string& word : arguments.words) {
     if (word.find('=') != std::string::npos) continue;
+    if (find_preset(word)) {
+      fail(ErrorKind::usage, "train: {}: a network is named by --model {}.", excerpt(word), word);
+    }
     fail(ErrorKind::usage,
          "train: '{}': with --data there is no configuration file; expected section.key=value. "
          "Beside a file use data.train=.",
@@ -66,6 +69,13 @@ void refuse_other_targets(const std::string& target) {
                          word, word));
     }
     refuse("a folder", fmt::format("Train on its images: whisker train --data {}", word));
+  }
+  const size_t equals = target.find('=');
+  if (!fs::exists(path, error) && equals != std::string::npos) {
+    const bool names_data = target.starts_with("data=") || target.starts_with("data.train=");
+    refuse("a setting",
+           fmt::format("Train on a folder of images: whisker train --data {}",
+                       names_data ? shell_word(target.substr(equals + 1)) : std::string("DIR")));
   }
   if (!fs::exists(path, error) && find_preset(target)) {
     refuse("the name of a network",

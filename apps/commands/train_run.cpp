@@ -1,5 +1,6 @@
 #include "apps/commands/train_run.h"
 
+#include "apps/terminal/loss_curves.h"
 #include "apps/terminal/progress.h"
 #include "apps/terminal/signals.h"
 #include "apps/terminal/start_report.h"
@@ -102,6 +103,19 @@ std::string test_line(const RunFolder& folder, const std::string& set) {
     if (line.starts_with(begin)) found = line + "\n";
   }
   return found;
+}
+
+// Drawn where the locale can show it, in the log always. No damaged line is worth the run.
+void show_losses(const RunFolder& folder, Progress& progress) {
+  std::ifstream metrics(folder.path() / "metrics.jsonl");
+  try {
+    const auto columns = static_cast<size_t>(terminal_width(stderr));
+    const std::string curves = loss_curves(metrics, columns);
+    if (curves.empty()) return;
+    locale_is_utf8() ? progress.on_message(curves) : progress.on_detail(curves);
+  } catch (const Error& error) {
+    progress.on_detail(error.what());
+  }
 }
 
 void measure_test(const Experiment& experiment, RunFolder& folder, int64_t best_epoch,
@@ -209,6 +223,7 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
     const std::string table = result.validation->table(terminal_width(stderr) - 2);
     if (!table.empty()) progress.on_message(validation_heading(result) + indented(table));
   }
+  if (folder.writes()) show_losses(folder, progress);
   folder.log(to_text(memory_summary(experiment.device), experiment.device));
   progress.on_message(closing_line(result));
   if (result.reason == StopReason::signal) {

@@ -5,6 +5,7 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/io/user_folder.h"
 #include "core/io/utf8.h"
 #include "data/files/text_file.h"
 #include "train/experiment.h"
@@ -12,10 +13,64 @@
 #include "train/model/imagenet_classes.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace whisker {
 namespace {
+
+// The number at the beginning of a line ("1,dog", "1: dog") or at its end ("dog 1"), and the rest.
+std::optional<std::pair<size_t, std::string_view>> numbered_name(std::string_view line, bool last) {
+  constexpr std::string_view digits = "0123456789", between = " \t,;:=.)";
+  const size_t edge = last ? line.find_last_not_of(digits) : line.find_first_not_of(digits);
+  if (edge == line.npos || between.find(line[edge]) == between.npos) return std::nullopt;
+  const std::string_view number = last ? line.substr(edge + 1) : line.substr(0, edge);
+  std::string_view name = last ? line.substr(0, edge) : line.substr(edge);
+  const size_t rest = last ? name.find_last_not_of(between) : name.find_first_not_of(between);
+  size_t value = 0;
+  const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (number.empty() || rest == name.npos || read.ec != std::errc()) return std::nullopt;
+  return std::pair(value, last ? name.substr(0, rest + 1) : name.substr(rest));
+}
+
+// A list of numbers and names in another order may be meant by number, or line by line; a first
+// line with # may be a comment.
+void refuse_numbered(const std::vector<std::string>& names, const std::string& path) {
+  const auto is_comment = [](const std::string& name) { return name.starts_with("# "); };
+  if (is_comment(names[0]) && std::ranges::count_if(names, is_comment) == 1) {
+    fail(ErrorKind::data,
+         "{}:1: expected a class name, got {}, which looks like a comment. Remove "
+         "that line.",
+         path, excerpt(names[0]));
+  }
+  for (const bool last : {false, true}) {
+    std::vector<size_t> numbers;
+    std::set<std::string_view> rests;
+    for (const std::string& line : names) {
+      const auto found = numbered_name(line, last);
+      if (!found) break;
+      numbers.push_back(found->first);
+      rests.insert(found->second);
+    }
+    if (numbers.size() < names.size() || rests.size() < names.size()) continue;
+    std::vector<size_t> sorted = numbers;
+    std::ranges::sort(sorted);
+    const bool all = sorted[0] <= 1 && sorted.back() - sorted[0] + 1 == sorted.size() &&
+                     std::ranges::adjacent_find(sorted) == sorted.end();
+    if (!all || sorted == numbers) continue;
+    const size_t line =
+        static_cast<size_t>(std::ranges::mismatch(numbers, sorted).in1 - numbers.begin());
+    fail(ErrorKind::data,
+         "{}:{}: {} has the number {} and is the name of class {} in the order of the lines, as "
+         "--classes reads them. Sort the lines by their numbers, or remove the numbers.",
+         path, line + 1, excerpt(names[line]), numbers[line], line);
+  }
+}
 
 std::vector<std::string> read_names(const std::string& path) {
   const std::string text = read_text(path, LineEnds::lf_for_cr);
@@ -43,6 +98,7 @@ std::vector<std::string> read_names(const std::string& path) {
       fail(ErrorKind::data, "{}:{}: expected a class name, got an empty line", path, i + 1);
     }
   }
+  refuse_numbered(names, path);
   return names;
 }
 
@@ -103,7 +159,7 @@ Outputs make_outputs(const char* command, bool force, const Invocation& invocati
 }
 
 std::string check_output_name(const std::string& name) {
-  return name.empty() ? "expected a name, got ''" : "";
+  return name.empty() ? "expected a name, got ''" : unexpanded(name);
 }
 
 namespace {

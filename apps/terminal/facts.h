@@ -43,7 +43,8 @@ void add_force(CLI::App* command, bool& force);
 /// The outputs of `command`, which says on stderr what they replaced. From now on a signal that
 /// ends the program removes those that are not finished.
 Outputs make_outputs(const char* command, bool force, const Invocation& invocation);
-/// Refuses an empty name of an output, which would write nothing without a word.
+/// Refuses an empty name of an output, which would write nothing without a word, and an unexpanded
+/// one.
 std::string check_output_name(const std::string& name);
 
 /// `--precision`.

@@ -79,7 +79,7 @@ std::string position(const StepEvent& event) {
 
 std::string status_text(const StepEvent& event, int columns) {
   std::vector<std::string> parts = {
-      event.epoch_loss ? fmt::format("loss {:.4f}", *event.epoch_loss) : "",
+      event.epoch_loss ? "loss " + figure_text(*event.epoch_loss) : "",
       event.epoch_accuracy ? fmt::format("acc {:.3f}", *event.epoch_accuracy) : "",
       fmt::format("{:.0f} examples/s", event.examples_per_s),
       fmt::format("wait {:.0f} %", 100 * event.wait_share),
@@ -195,14 +195,14 @@ void Progress::on_step(const StepEvent& event) {
 }
 
 void Progress::on_epoch(const EpochEvent& event) {
-  std::string train = fmt::format("train loss {:.4f}", event.train_loss);
+  std::string train = "train loss " + figure_text(event.train_loss);
   if (event.train_accuracy) train += fmt::format(" accuracy {:.4f}", *event.train_accuracy);
   std::vector<std::string> parts = {fmt::format("epoch {}/{}", event.epoch + 1, event.epochs),
                                     std::move(train)};
   if (event.val_loss) {
-    std::string val = fmt::format("val loss {:.4f}", *event.val_loss);
+    std::string val = "val loss " + figure_text(*event.val_loss);
     for (const Figure& one : event.val_figures) {
-      val += fmt::format(" {} {}", one.label(), figure_text(one.value));
+      val += fmt::format(" {} {}", one.label(), one.text());
     }
     parts.push_back(val + (event.best ? fmt::format(" (best {})", event.best_by) : std::string()));
   }

@@ -129,7 +129,12 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
                        fmt::join(subcommands, ", "), word.empty() ? "none" : excerpt(word),
                        did_you_mean(word, subcommands), help);
   }
-  if (!word.empty()) return fmt::format("{}unexpected argument {}.{}", path, excerpt(word), help);
+  if (!word.empty()) {
+    const CLI::Option* output = chosen->get_option_no_throw("--output");
+    return fmt::format("{}unexpected argument {}.{}{}", path, excerpt(word),
+                       output && output->empty() ? " The file to write is given as -o FILE." : "",
+                       help);
+  }
   return fmt::format("{}{}.{}", path, printable(error.what()), help);
 }
 

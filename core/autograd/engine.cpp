@@ -17,7 +17,7 @@ bool younger_last(const Node* a, const Node* b) {
   return a->sequence() < b->sequence();
 }
 
-constinit thread_local const Engine* innermost = nullptr;
+constinit thread_local Engine* innermost = nullptr;
 
 }  // namespace
 
@@ -51,7 +51,8 @@ void Engine::run(const Tensor& root, Tensor gradient) {
     ~Restore() { grad_mode.enabled = enabled; }
   } restore{std::exchange(grad_mode.enabled, recording_)};
   const Edge start{root.node(), root.output_index()};
-  if (on_leaf_) count_uses(*start.node);
+  newest_ = start.node->sequence_;
+  if (on_leaf_) count_uses(*start.node, 0);
   if (wants(start)) contribute(start, std::move(gradient));
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), younger_last);
@@ -64,7 +65,28 @@ void Engine::run(const Tensor& root, Tensor gradient) {
   }
 }
 
-void Engine::count_uses(const Node& root) {
+Engine& Engine::running() {
+  return *innermost;
+}
+
+void Engine::continue_at(const Node& node, const Tensor& y) {
+  const Node::Output& from = node.outputs_[0];
+  if (!(y.shape() == from.shape) || y.dtype() != from.dtype || !y.requires_grad()) {
+    fail(ErrorKind::usage,
+         "{}: expected the {} {} of the first time, got {} {}. What is computed again must compute "
+         "the same.",
+         node.name_, from.shape, from.dtype, y.shape(), y.dtype());
+  }
+  const Edge edge{y.node(), y.output_index()};
+  if (on_leaf_) count_uses(*edge.node, node.sequence_);
+  Node::Output& to = claim(edge);
+  to.gradient = from.gradient;
+  to.unsummed = from.unsummed;
+  continued_.push_back(edge.node);
+}
+
+// Of leaves, by the operators that lead to `root` and are not older than the number `since`.
+void Engine::count_uses(const Node& root, uint64_t since) {
   std::unordered_set<const Node*> seen = {&root};
   std::vector<const Node*> open = {&root};
   while (!open.empty()) {
@@ -75,7 +97,7 @@ void Engine::count_uses(const Node& root) {
       if (!input) continue;
       if (input->is_leaf()) {
         ++uses_[input];
-      } else if (seen.insert(input).second) {
+      } else if (input->sequence_ >= since && seen.insert(input).second) {
         open.push_back(input);
       }
     }
@@ -254,7 +276,7 @@ void Engine::step(Node& node) {
     gradients.finish();
   }
   if (grad_mode.observer) grad_mode.observer->on_backward_end(node);
-  if (!retain_) node.release();
+  if (!retain_ || (node.sequence_ > newest_ && !recording_)) node.release();
   reset(node);
   if (on_leaf_ && node.is_leaf()) on_leaf_(static_cast<const Leaf&>(node).gradient());
   if (on_leaf_) finish_leaves(node);

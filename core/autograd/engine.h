@@ -44,6 +44,12 @@ class Engine {
   Tensor grad_buffer(const Edge& edge);
   bool recording() const { return recording_; }
 
+  /// The run whose closure this thread is in.
+  static Engine& running();
+  /// From the closure of `node`, which has recorded `y` in place of its result: the run goes on
+  /// with y's graph, which gets the gradient of `node`. That graph runs once.
+  void continue_at(const Node& node, const Tensor& y);
+
  private:
   bool is_requested(const Node& node) const;
   void accumulate(const Node& node, Tensor& sum, const Tensor& term) const;
@@ -55,13 +61,13 @@ class Engine {
   /// Queues the node of `edge`; returns where its gradient is collected.
   Node::Output& claim(const Edge& edge);
   void queue(Node& node);
-  void count_uses(const Node& root);
+  void count_uses(const Node& root, uint64_t since);
   void finish_leaves(const Node& node);
   void step(Node& node);
   void reset(Node& node);
   static void run_hooks(Node& node, Tensor& gradient);
 
-  const Engine* outer_;  // the run that a closure or hook started this one in
+  Engine* outer_;  // the run that a closure or hook started this one in
   bool retain_;
   bool recording_;
   std::span<RequestedGrad> requested_;
@@ -69,6 +75,8 @@ class Engine {
   std::unordered_map<const Node*, int> uses_;  // of a leaf by operators to come; with on_leaf_ only
   std::unordered_map<const Node*, Node::Output> apart_;  // leaves that another run has claimed
   uint64_t oldest_ = UINT64_MAX;
+  uint64_t newest_ = UINT64_MAX;      // of the root; what closures recorded since is newer
+  std::vector<Ref<Node>> continued_;  // owns that
   Node* current_ = nullptr;
   std::vector<Node*> heap_;  // the youngest on top
 };

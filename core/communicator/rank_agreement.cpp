@@ -40,11 +40,17 @@ std::string first_difference(const Facts& own, const Facts& leaders) {
       return fmt::format("{} is {}, on rank 0 {}", printable(here->name), excerpt(here->value),
                          excerpt(there->value));
     }
-    if (there && !has_fact(own, there->name)) {
+    const bool lacks = there && (!here || !has_fact(own, there->name));
+    const bool adds = here && (!there || !has_fact(leaders, here->name));
+    if (lacks && adds) {  // as a file of another class
+      return fmt::format("{} ({}) is in place of rank 0's {} ({})", printable(here->name),
+                         excerpt(here->value), printable(there->name), excerpt(there->value));
+    }
+    if (lacks) {
       return fmt::format("{} is missing, on rank 0 it is {}", printable(there->name),
                          excerpt(there->value));
     }
-    if (here && !has_fact(leaders, here->name)) {
+    if (adds) {
       return fmt::format("{} is {}, on rank 0 it is missing", printable(here->name),
                          excerpt(here->value));
     }

@@ -1,15 +1,11 @@
 #include "core/io/file_ending.h"
 
-#include <algorithm>
-#include <cctype>
+#include "core/io/lower_ascii.h"
 
 namespace whisker {
 
 std::string file_ending(const std::filesystem::path& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending;
+  return lower_ascii(path.extension().string());
 }
 
 }  // namespace whisker

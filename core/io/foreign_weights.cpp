@@ -1,6 +1,7 @@
 #include "core/io/foreign_weights.h"
 
 #include "core/error.h"
+#include "core/io/lower_ascii.h"
 #include "core/io/text.h"
 #include "core/io/zip.h"
 
@@ -120,10 +121,7 @@ void refuse_texts(std::string_view content, const std::string& file) {
   if (content.empty()) refuse(file, "an empty file", "Download or copy it again.");
   const std::string_view text = text_of(content);
   if (text.empty()) return;
-  std::string lower(text);
-  std::ranges::transform(text, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
+  const std::string lower = lower_ascii(text);
   const char* what = "a text file";
   const char* remedy = "Download or copy the weights again.";
   if (lower.find("<!doctype html") != lower.npos || lower.find("<html") != lower.npos) {

@@ -34,7 +34,9 @@ int descriptor_of(const fs::path& path) {
 
 bool is_own(const OutputFormat& format, const fs::path& path) {
   const MappedFile file(path, ErrorKind::usage);
-  return format.is_own({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  const std::string_view content(reinterpret_cast<const char*>(file.bytes().data()),
+                                 file.bytes().size());
+  return format.is_own(content) && content.find(format.holds) != content.npos;
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ struct OutputFormat {
   /// Whether a file of this content is of this kind, and as it was written: see checksum_mark.h.
   /// Null: nothing is replaced without --force, as for weights.
   bool (*is_own)(std::string_view content) = nullptr;
+  /// What such a content holds besides, as the weights that made it.
+  std::string_view holds = {};
 };
 
 /// What an output replaces.

@@ -178,27 +178,51 @@ class Checkpoint : private TorchDicts {
   void read_classes(uint32_t chosen, TorchWeights& weights) {
     std::vector<uint32_t> dicts = {chosen};
     for (const auto& step : steps_) dicts.push_back(step.first);
+    std::string from;  // the key of weights.classes
     for (const uint32_t dict : dicts) {
       for (const char* const key : {"classes", "class_names", "class_to_idx"}) {
         const auto found = item(dict, key);
         if (!found) continue;
-        std::vector<std::string> names = names_in(*found, weights);
+        std::string problem;
+        std::vector<std::string> names = names_in(*found, weights, problem);
+        if (!problem.empty()) {
+          weights.notes.push_back(fmt::format("{}: the names of classes in {} are left out: {}",
+                                              printable(file_), excerpt(key), problem));
+        }
         if (names.empty()) continue;
-        weights.notes.push_back(fmt::format("{}: the names of its {} classes are read from {}",
-                                            printable(file_), names.size(), excerpt(key)));
-        weights.classes = std::move(names);
-        read_ = *found;
-        return;
+        if (from.empty()) {
+          weights.notes.push_back(fmt::format("{}: the names of its {} classes are read from {}",
+                                              printable(file_), names.size(), excerpt(key)));
+          weights.classes = std::move(names);
+          read_ = *found;
+          from = key;
+        }
+        refuse_other_classes(weights.classes, from, names, key);
       }
     }
   }
-  std::vector<std::string> names_in(uint32_t value, const TorchWeights& weights) const {
+  void refuse_other_classes(const std::vector<std::string>& classes, std::string_view from,
+                            const std::vector<std::string>& others, std::string_view key) const {
+    const auto [own, other] = std::ranges::mismatch(classes, others);
+    if (others.empty() || own == classes.end() || other == others.end()) return;
+    fail(ErrorKind::checkpoint,
+         "{}: {} and {} contradict each other: output {} is {} by the first, {} by the second. "
+         "Save it with one of them.",
+         file_, excerpt(from), excerpt(key), own - classes.begin(), excerpt(*own), excerpt(*other));
+  }
+  // None, and mostly a `problem`, where the value does not name the outputs.
+  std::vector<std::string> names_in(uint32_t value, const TorchWeights& weights,
+                                    std::string& problem) const {
     const TorchValue& found = pickle_.values[value];
     const auto items = pickle_.items_of(found);
     const bool numbered = found.kind == Kind::dict;
     if (!numbered && found.kind != Kind::list && found.kind != Kind::tuple) return {};
     const size_t count = numbered ? items.size() / 2 : items.size();
-    if (!are_of_outputs(count, weights)) return {};
+    if (count < 2) return {};
+    if (!are_of_outputs(count, weights)) {
+      problem = fmt::format("they are {}, and no tensor has as many rows", count);
+      return {};
+    }
     budget_.charge(count, sizeof(std::string));
     std::vector<std::string> names(count);
     for (size_t i = 0; i < names.size(); ++i) {
@@ -206,19 +230,22 @@ class Checkpoint : private TorchDicts {
       size_t place = i;
       if (numbered) {
         const TorchValue& number = pickle_.values[items[2 * i + 1]];
-        if (number.kind != Kind::integer || number.integer < 0) return {};
-        place = static_cast<size_t>(number.integer);
+        const bool valid = number.kind == Kind::integer && number.integer >= 0;
+        place = valid ? static_cast<size_t>(number.integer) : names.size();
       }
       const bool plain = name.kind == Kind::text && !name.text.empty() &&
                          find_invalid_utf8(name.text) == name.text.npos;
-      if (!plain || place >= names.size() || !names[place].empty()) return {};
+      if (!plain || place >= names.size() || !names[place].empty()) {
+        problem = plain ? fmt::format("their numbers are not 0 to {}, each once", count - 1)
+                        : std::string("they are not all texts in UTF-8");
+        return {};
+      }
       budget_.charge(name.text.size());
       names[place] = name.text;
     }
     return names;
   }
   bool are_of_outputs(size_t count, const TorchWeights& weights) const {
-    if (count < 2) return false;
     return std::ranges::any_of(weights.views, [&](const auto& named) {
       const TorchView& view = pickle_.views[named.second];
       if (view.other) return false;

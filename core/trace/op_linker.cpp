@@ -178,4 +178,46 @@ bool OpLinker::slice() const {
   return !begin.empty() && boxes(*shapes_[0], {&y_, 1}, begin[0], true);
 }
 
+// The index of each result stands in what forward kept.
+bool OpLinker::gather() const {
+  if (!shapes_[0] || shapes_[0]->rank() != y_.rank() || entry_.saved.empty()) return false;
+  const std::vector<int64_t> axis = integers("axis", 1, 0, y_.rank() - 1);
+  const std::vector<double>& index = entry_.saved[0].value.all;
+  if (axis.empty() || static_cast<int64_t>(index.size()) != y_.count()) return false;
+  const auto along = static_cast<int>(axis[0]);
+  const int64_t extent = (*shapes_[0])[along];
+  if (!(shapes_[0]->with(along, 1) == y_.with(along, 1))) return false;
+  for (const double one : index) {
+    if (!(one >= 0 && one < static_cast<double>(extent))) return false;
+  }
+  const std::vector<int64_t> strides = strides_over(*shapes_[0]);
+  for_each_position(y_, [&](int64_t i, const ElementPosition& position) {
+    int64_t element = 0;
+    for (size_t a = 0; a < strides.size(); ++a) {
+      const bool read = static_cast<int>(a) == along;
+      element +=
+          strides[a] * (read ? static_cast<int64_t>(index[static_cast<size_t>(i)]) : position[a]);
+    }
+    visit_({.element = i, .operands = {element, -1, -1, -1}});
+  });
+  return true;
+}
+
+bool OpLinker::pad() const {
+  if (!shapes_[0] || shapes_[0]->rank() != y_.rank()) return false;
+  const auto rank = static_cast<size_t>(y_.rank());
+  const std::vector<int64_t> before = integers("before", rank, 0, most_recorded_values);
+  if (before.size() != rank) return false;
+  for (int axis = 0; axis < y_.rank(); ++axis) {
+    if ((*shapes_[0])[axis] + before[static_cast<size_t>(axis)] > y_[axis]) return false;
+  }
+  const std::vector<int64_t> strides = strides_over(y_);
+  for_each_position(*shapes_[0], [&](int64_t i, const ElementPosition& position) {
+    int64_t element = 0;
+    for (size_t a = 0; a < rank; ++a) element += strides[a] * (position[a] + before[a]);
+    visit_({.element = element, .operands = {i, -1, -1, -1}});
+  });
+  return true;
+}
+
 }  // namespace whisker

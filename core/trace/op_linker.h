@@ -4,6 +4,7 @@
 #include "core/trace/op_links.h"
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -34,9 +35,13 @@ class OpLinker {
   bool slice() const;
   bool matmul() const;
   bool linear() const;
-  /// conv2d, or max_pool2d with the argmax alone.
-  bool windows(bool pooling) const;
+  enum class Windows : uint8_t { convolve, average, maximum };
+  /// maximum: with the argmax alone.
+  bool windows(Windows kind) const;
+  bool conv_max_pool() const;
   bool embedding() const;
+  bool gather() const;
+  bool pad() const;
 
  private:
   bool boxes(const Shape& whole, std::span<const Shape> parts, int64_t begin, bool cut) const;

@@ -12,7 +12,7 @@ struct LinkRow {
   Links links;
 };
 constexpr LinkRow link_rows[] = {
-    {" reshape cast ", [](const OpLinker& l) { return l.same_order(); }},
+    {" reshape cast recompute ", [](const OpLinker& l) { return l.same_order(); }},
     {" cross_entropy binary_cross_entropy_with_logits ",
      [](const OpLinker& l) { return l.to_scalar(); }},
     {" sum mean max min ", [](const OpLinker& l) { return l.reduction(); }},
@@ -22,12 +22,16 @@ constexpr LinkRow link_rows[] = {
     {" slice ", [](const OpLinker& l) { return l.slice(); }},
     {" matmul ", [](const OpLinker& l) { return l.matmul(); }},
     {" linear ", [](const OpLinker& l) { return l.linear(); }},
-    {" conv2d ", [](const OpLinker& l) { return l.windows(false); }},
-    {" max_pool2d ", [](const OpLinker& l) { return l.windows(true); }},
+    {" conv2d ", [](const OpLinker& l) { return l.windows(OpLinker::Windows::convolve); }},
+    {" max_pool2d ", [](const OpLinker& l) { return l.windows(OpLinker::Windows::maximum); }},
+    {" avg_pool2d ", [](const OpLinker& l) { return l.windows(OpLinker::Windows::average); }},
+    {" conv2d_max_pool2d ", [](const OpLinker& l) { return l.conv_max_pool(); }},
+    {" gather ", [](const OpLinker& l) { return l.gather(); }},
+    {" pad ", [](const OpLinker& l) { return l.pad(); }},
     {" embedding ", [](const OpLinker& l) { return l.embedding(); }},
     {" add sub mul div maximum minimum affine exp log sqrt reciprocal abs pow clamp relu "
      "leaky_relu gelu silu sigmoid tanh softplus relu6 hard_sigmoid hard_swish dropout where "
-     "broadcast_to softmax log_softmax batch_norm layer_norm ",
+     "broadcast_to softmax log_softmax batch_norm layer_norm group_norm ",
      [](const OpLinker& l) { return l.elementwise(); }},
 };
 

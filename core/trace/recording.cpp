@@ -148,6 +148,7 @@ RecordedValues RecordedValues::of(const Tensor& x) {
 }
 
 int64_t TapeEntry::saved_bytes() const {
+  if (recomputed()) return 0;
   int64_t bytes = 0;
   for (const TapeSaved& one : saved) bytes += one.bytes;
   return bytes;
@@ -186,6 +187,14 @@ std::vector<double> TapeEntry::attribute(std::string_view attribute_name) const 
 
 bool TapeEntry::has_attribute(std::string_view attribute_name) const {
   return attribute_text(attributes, attribute_name).has_value();
+}
+
+size_t first_recomputed(std::span<const TapeEntry> entries, size_t recompute) {
+  const std::vector<double> operators = entries[recompute].attribute("operators");
+  double left = operators.empty() ? 0 : operators[0];
+  size_t first = recompute;
+  for (; first > 0 && left > 0; --first) left -= entries[first - 1].on_tape() ? 1 : 0;
+  return first;
 }
 
 std::vector<size_t> Recording::backward_order() const {

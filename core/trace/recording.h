@@ -104,12 +104,20 @@ struct TapeEntry {
     const RecordedValues& gradient = outputs[0].gradient;
     return gradient.known() ? gradient.summary().norm : std::numeric_limits<double>::quiet_NaN();
   }
-  /// Of what only this entry keeps for backward.
+  /// Of what only this entry keeps for backward; 0 where it is recomputed.
   int64_t saved_bytes() const;
+  bool on_tape() const { return kind == TapeKind::op && recorded; }
+  /// Of a block that backward runs again (core/autograd/recompute.h): keeps nothing until then.
+  bool recomputed() const { return has_attribute("recomputed"); }
   /// The numbers of an attribute: of "stride" 2 and 2; empty when there is none.
   std::vector<double> attribute(std::string_view attribute_name) const;
   bool has_attribute(std::string_view attribute_name) const;
 };
+
+/// An operator that stands for a recomputed block, behind the block's own: those on the tape from
+/// first_recomputed() on.
+inline constexpr std::string_view recompute_name = "recompute";
+size_t first_recomputed(std::span<const TapeEntry> entries, size_t recompute);
 
 struct Recording {
   std::string title;  ///< "keras_small, (32,64,64,3) f32 on cpu, 2 classes"

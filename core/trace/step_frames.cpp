@@ -73,6 +73,24 @@ std::string bytes_text(int64_t bytes) {
   return human_bytes(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
 }
 
+// Once it has run, in backward where it is recomputed.
+int64_t bytes_of(const TapeEntry& entry) {
+  int64_t bytes = 0;
+  for (const TapeSaved& saved : entry.saved) bytes += saved.bytes;
+  return bytes;
+}
+
+// What the block's operators keep once backward has run them again, without those of blocks inside.
+int64_t bytes_again(const std::vector<TapeEntry>& entries, size_t recompute) {
+  int64_t bytes = 0;
+  const size_t first = first_recomputed(entries, recompute);
+  for (size_t i = recompute; i-- > first;) {
+    bytes += bytes_of(entries[i]);
+    if (entries[i].name == recompute_name) i = std::max(first_recomputed(entries, i), first);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 StepFrames::StepFrames(const Recording& recording) : recording_(recording) {
@@ -85,8 +103,12 @@ StepFrames::StepFrames(const Recording& recording) : recording_(recording) {
   }
   int64_t bytes = 0;
   for (const StepFrame& frame : frames_) {
-    const int64_t own = recording.entries[frame.entry].saved_bytes();
-    kept_bytes_.push_back(bytes += frame.backward ? -own : own);
+    const TapeEntry& entry = recording.entries[frame.entry];
+    bytes += frame.backward ? -bytes_of(entry) : entry.saved_bytes();
+    if (frame.backward && entry.name == recompute_name) {
+      bytes += bytes_again(recording.entries, frame.entry);
+    }
+    kept_bytes_.push_back(bytes);
   }
 }
 
@@ -122,6 +144,9 @@ std::vector<std::string> StepFrames::forward_lines(size_t frame,
   add_line(lines, forward_example(recording_, entry));
   if (!entry.recorded) {
     lines.emplace_back("not recorded: no operand wants a gradient, backward does not come here");
+  } else if (entry.recomputed()) {
+    lines.push_back(fmt::format("keeps nothing for backward, which runs it again; {} in all",
+                                bytes_text(kept_bytes_[frame])));
   } else {
     lines.push_back(
         entry.saved.empty()
@@ -175,7 +200,7 @@ std::vector<std::string> StepFrames::backward_lines(size_t frame,
   for (std::string& line : tensor_lines(given, options)) lines.push_back(std::move(line));
   if (!entry.saved.empty()) {
     lines.push_back(fmt::format("frees {}; {}, {} still kept", kept_text(entry),
-                                bytes_text(entry.saved_bytes()), bytes_text(kept_bytes_[frame])));
+                                bytes_text(bytes_of(entry)), bytes_text(kept_bytes_[frame])));
   }
   return lines;
 }

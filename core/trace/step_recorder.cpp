@@ -69,13 +69,13 @@ void StepRecorder::on_save(const Tensor& tensor) {
 }
 
 void StepRecorder::on_scope_begin(std::string_view layer) {
-  layers_.emplace_back(layer);
-  mark_ = Clock::now();
+  layers_.push_back({std::string(layer), entries_.size()});
+  if (backward_depth_ == 0) mark_ = Clock::now();
 }
 
 void StepRecorder::on_scope_end() {
   layers_.pop_back();
-  mark_ = Clock::now();
+  if (backward_depth_ == 0) mark_ = Clock::now();
 }
 
 TapeOutput StepRecorder::output_of(const Tensor& tensor) const {
@@ -108,7 +108,7 @@ TapeInput StepRecorder::input_of(const Tensor& operand) {
 
 TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors outputs) {
   TapeEntry entry{.name = name,
-                  .layer = layers_.empty() ? std::string() : layers_.back(),
+                  .layer = layers_.empty() ? std::string() : layers_.back().name,
                   .attributes = std::exchange(attributes_, {}),
                   .forward_ms = lap_ms()};
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -122,11 +122,39 @@ TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors 
 }
 
 void StepRecorder::on_record(const Node& node, Tensors inputs, Tensors outputs) {
-  if (backward_depth_ > 0) return;
-  TapeEntry& entry = add_operator(node.name(), inputs, outputs);
+  if (backward_depth_ > 0) {  // the next operator of a block that runs again, or of a closure
+    while (again_ < again_end_ && !entries_[again_].on_tape()) ++again_;
+    if (again_ < again_end_) by_node_[node.sequence()] = again_++;
+    return;
+  }
+  if (node.name() == recompute_name) {
+    add_recomputed(node, inputs, outputs);
+  } else {
+    describe_saved(add_operator(node.name(), inputs, outputs), inputs, outputs);
+  }
   by_node_[node.sequence()] = entries_.size() - 1;
-  describe_saved(entry, inputs, outputs);
   mark_ = Clock::now();
+}
+
+// Its operators are the layer's so far; they kept nothing after all. It is shown behind them.
+void StepRecorder::add_recomputed(const Node& node, Tensors inputs, Tensors outputs) {
+  const size_t first = layers_.back().first;
+  TapeInput result;
+  int operators = 0;
+  for (size_t i = first; i < entries_.size(); ++i) {
+    TapeEntry& entry = entries_[i];
+    if (!entry.on_tape()) continue;
+    ++operators;
+    result.entry = i;
+    if (entry.recomputed()) continue;
+    entry.attributes += entry.attributes.empty() ? "recomputed" : ", recomputed";
+  }
+  std::erase_if(kept_storages_, [&](const auto& kept) { return kept.second >= first; });
+  pending_.resize(std::min<size_t>(pending_.size(), 1));  // parameters are kept anyway
+  attributes_ = fmt::format("operators {}", operators);
+  TapeEntry& entry = add_operator(node.name(), inputs.first(1), outputs);
+  describe_saved(entry, inputs.first(1), outputs);
+  entry.inputs = {result};
 }
 
 void StepRecorder::on_unrecorded(const char* name, Tensors inputs, Tensors outputs) {
@@ -163,7 +191,9 @@ void StepRecorder::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outp
         saved.value = RecordedValues::of(tensor);
       }
     }
-    if (kept_storages_.insert(storage).second && !parameter) saved.bytes = tensor.bytes();
+    if (kept_storages_.try_emplace(storage, entries_.size() - 1).second && !parameter) {
+      saved.bytes = tensor.bytes();
+    }
     entry.saved.push_back(std::move(saved));
   }
   pending_.clear();
@@ -172,6 +202,10 @@ void StepRecorder::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outp
 void StepRecorder::on_backward_begin(const Node& node) {
   if (backward_depth_++ > 0) return;
   const auto found = by_node_.find(node.sequence());
+  if (found != by_node_.end() && node.name() == recompute_name) {
+    again_end_ = found->second;
+    again_ = first_recomputed(entries_, again_end_);
+  }
   if (options_.values && found != by_node_.end()) {
     TapeEntry& entry = entries_[found->second];
     for (size_t i = 0; i < entry.outputs.size() && i < node.outputs().size(); ++i) {
@@ -190,12 +224,13 @@ void StepRecorder::on_backward_end(const Node& node) {
   const double elapsed_ms = lap_ms();
   if (--backward_depth_ > 0) return;
   attributes_.clear();
+  again_ = again_end_ = 0;
   const auto found = by_node_.find(node.sequence());
   if (found == by_node_.end()) return;  // recorded before this recorder began
   TapeEntry& entry = entries_[found->second];
   entry.backward_step = ++backward_steps_;
   entry.backward_ms = elapsed_ms;
-  if (!options_.values) return;
+  if (!options_.values || node.name() == recompute_name) return;
   const std::span<const Edge> edges = node.inputs();
   for (size_t i = 0; i < entry.inputs.size(); ++i) {
     const TapeInput& input = entry.inputs[i];

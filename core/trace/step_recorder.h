@@ -7,7 +7,6 @@
 #include <chrono>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 namespace whisker {
@@ -43,6 +42,12 @@ class StepRecorder final : public StepObserver {
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct OpenLayer {
+    std::string name;
+    size_t first;  // entry
+  };
+
+  void add_recomputed(const Node& node, Tensors inputs, Tensors outputs);
   TapeEntry& add_operator(const char* name, Tensors inputs, Tensors outputs);
   TapeOutput output_of(const Tensor& tensor) const;
   TapeInput input_of(const Tensor& operand);
@@ -58,11 +63,12 @@ class StepRecorder final : public StepObserver {
   std::unordered_map<std::string, TapeInput> by_memory_;  // of tensors without a node
   std::unordered_map<uint64_t, std::string> leaf_names_;
   std::unordered_map<std::string, std::string> constant_names_;
-  std::unordered_set<const Storage*> kept_storages_;
+  std::unordered_map<const Storage*, size_t> kept_storages_;  // by which entry
   std::vector<Tensor> alive_;    // what by_memory_ knows: their addresses must not be used again
   std::vector<Tensor> pending_;  // saved by the operator that is being recorded
-  std::vector<std::string> layers_;
-  std::vector<bool> had_gradient_;  // the inputs of the node whose backward runs
+  std::vector<OpenLayer> layers_;
+  size_t again_ = 0, again_end_ = 0;  // entries whose operators backward is running again
+  std::vector<bool> had_gradient_;    // the inputs of the node whose backward runs
   int backward_steps_ = 0;
   int backward_depth_ = 0;
   Clock::time_point mark_;

@@ -15,6 +15,7 @@ std::string saved_text(const TapeEntry& entry) {
     if (saved.what == "workspace") text += fmt::format(" {} {}", saved.shape, saved.dtype);
   }
   if (!entry.recorded) return "not recorded";
+  if (entry.recomputed()) return "nothing: recomputed";
   return text.empty() ? "nothing" : text;
 }
 

@@ -57,7 +57,7 @@ TermNumbers::TermNumbers(const Recording& recording, const TapeEntry& entry, con
     : entry_(entry), rule_(rule) {
   for (size_t i = 0; i < 4; ++i) operands_[i] = operand_at(recording, entry, i);
   dz_ = parse_formula({.what = "rule", .text = std::string(through_activation(entry))});
-  norm_ = rule.name == "batch_norm" || rule.name == "layer_norm";
+  norm_ = rule.name == "batch_norm" || rule.name == "layer_norm" || rule.name == "group_norm";
 }
 
 double TermNumbers::value(std::string_view name, const OpLink& link) const {
@@ -162,13 +162,22 @@ double TermNumbers::row_sum(const OpLink& link) const {
 }
 
 double TermNumbers::norm_value(std::string_view name, const OpLink& link) const {
-  const bool over_rows = rule_.name == "layer_norm";
+  const bool over_rows = rule_.name == "layer_norm", batch = rule_.name == "batch_norm";
   const TapeOutput* const x = operands_[0];
-  if (!x || x->shape.rank() == 0 || (!over_rows && !entry_.has_attribute("training"))) return unknown;
+  if (!x || x->shape.rank() == 0 || (batch && !entry_.has_attribute("training"))) return unknown;
   const int64_t last = x->shape[-1], count = x->shape.count();
-  const int64_t group = over_rows ? link.element / last : link.element % last;
-  const int64_t size = over_rows ? last : count / last;
-  const auto element = [&](int64_t i) { return over_rows ? group * last + i : i * last + group; };
+  // Element i of those that the link's is normalised with: `channels` beside each other, in `size`.
+  const std::vector<double> groups = entry_.attribute("groups");
+  const double parts = over_rows        ? 1
+                       : batch          ? static_cast<double>(last)
+                       : groups.empty() ? 0
+                                        : groups[0];
+  if (!(parts >= 1 && parts <= static_cast<double>(last))) return unknown;
+  const int64_t channels = last / static_cast<int64_t>(parts);
+  const int64_t block = over_rows ? last : batch ? count : count / x->shape[0];
+  const int64_t size = block / last * channels;
+  const int64_t first = link.element / block * block + link.element % last / channels * channels;
+  const auto element = [&](int64_t i) { return first + i / channels * last + i % channels; };
   const auto mean_of = [&](const auto& f) {
     double sum = 0;
     for (int64_t i = 0; i < size; ++i) sum += f(element(i));

@@ -3,13 +3,13 @@
 
 #include "core/error.h"
 #include "core/io/counted.h"
+#include "core/io/lower_ascii.h"
 #include "core/io/run_files.h"
 #include "core/io/text.h"
 #include "core/work_progress.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <functional>
 #include <map>
@@ -228,8 +228,9 @@ bool has_image_name(std::string_view name, int rules) {
   constexpr std::array<std::string_view, 11> extensions = {
       ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".pbm", ".pnm"};
   const std::span known = std::span(extensions).first(rules > 1 ? extensions.size() : 7);
-  std::string extension(name.substr(std::min(name.find_last_of("./"), name.size())));
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // Not file_ending(), which is "" of a file named ".png".
+  const std::string extension =
+      lower_ascii(name.substr(std::min(name.find_last_of("./"), name.size())));
   return std::ranges::find(known, extension) != known.end();
 }
 

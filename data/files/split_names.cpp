@@ -1,5 +1,7 @@
 #include "data/files/split_names.h"
 
+#include "core/io/lower_ascii.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -46,7 +48,7 @@ std::vector<Word> words_of(std::string_view name) {
     if (now != Letter::none) {
       const bool begins = before == Letter::none || (before == Letter::lower && !lower);
       if (begins) words.push_back({.letters = "", .begin = i});
-      words.back().letters += lower ? c : static_cast<char>(c - 'A' + 'a');
+      words.back().letters += lower_ascii(c);
     }
     before = now;
   }

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/io/counted.h"
+#include "core/io/file_ending.h"
 #include "core/io/hash.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
@@ -35,14 +36,25 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
   const auto status = std::filesystem::status(root, ignored);
   const std::string shown = printable(root.string());
   if (!std::filesystem::exists(status)) {
-    fail(ErrorKind::data, "{}: expected a folder, but {} does not exist{}.", name, shown,
+    fail(ErrorKind::data, "{}: expected a folder, but {} does not exist{}.{}", name, shown,
          root.is_relative()
              ? fmt::format(" in {}", printable(std::filesystem::current_path(ignored).string()))
-             : std::string());
+             : std::string(),
+         name.starts_with("data.") ? fmt::format(" {}=DIR names another.", name) : std::string());
   }
   if (!std::filesystem::is_directory(status)) {
-    fail(ErrorKind::data, "{}: expected a folder, but {} is a file. Unpack an archive first.", name,
-         shown);
+    constexpr std::string_view of_tables[] = {".csv", ".tsv", ".txt"};
+    const bool table = std::ranges::count(of_tables, file_ending(root)) > 0;
+    const bool trains = name == "data.train" || name == "--data";
+    fail(ErrorKind::data, "{}: expected a folder{}, but {} is a file. {}", name,
+         table ? " of images" : "", shown,
+         !table ? "Unpack an archive first."
+         : trains
+             ? fmt::format("If it lists images and their labels, name their folder, and add "
+                           "data.csv={}. Texts, rows and series need a configuration with "
+                           "data.kind and a network for them.",
+                           shown)
+             : std::string("Name a folder with a folder per class; data.csv is for data.train."));
   }
 }
 
@@ -99,20 +111,26 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
   }
   const std::string shown = printable(root.string());
   if (named.files.empty() && loose > 0) {
-    fail(
-        ErrorKind::data,
-        "{}: expected one folder per class in {}, got {} outside. If their names hold the "
-        "class, as in cat.0.jpg, set data.label_pattern (or --label-pattern) to '{{label}}.*.jpg'.",
-        options.name, shown, counted(loose, "image"));
+    fail(ErrorKind::data, "{}: expected one folder per class in {}, got {} outside. {}",
+         options.name, shown, counted(loose, "image"),
+         options.no_folders.empty()
+             ? "If their names hold the class, as in cat.0.jpg, set data.label_pattern (or "
+               "--label-pattern) to '{label}.*.jpg'."
+             : options.no_folders);
   }
   if (named.files.empty()) {
     const std::string unsupported = unsupported_formats(named.skipped);
+    const bool texts = unsupported.empty() &&
+                       std::ranges::any_of(named.skipped, [](const SkippedFile& file) {
+                         return file_ending(file.path) == ".txt";
+                       });
     fail(ErrorKind::data,
          "{}: expected images in class folders, as in {}/cat/1.jpg; found {} and {}{}, "
-         "but no JPEG, PNG, BMP, WebP, PBM, PGM or PPM.",
+         "but no JPEG, PNG, BMP, WebP, PBM, PGM or PPM.{}",
          options.name, shown, counted(std::ssize(walk.folders), "folder"),
          counted(std::ssize(named.skipped), "other file"),
-         unsupported.empty() ? std::string() : fmt::format(" ({})", unsupported));
+         unsupported.empty() ? std::string() : fmt::format(" ({})", unsupported),
+         texts ? " Texts need a configuration with data.kind: text and a network for them." : "");
   }
   for (const SkippedFile& file : named.skipped) {  // a folder of heat maps is no class
     if (file.reason != heat_map_reason) continue;

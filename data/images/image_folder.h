@@ -58,6 +58,8 @@ struct ImageFolderOptions {
   std::vector<std::string> classes = {};
   /// After the error about classes that are not among `classes`: a remedy.
   std::string other_classes = {};
+  /// Of a folder without class folders: a remedy in place of data.label_pattern.
+  std::string no_folders = {};
   /// Name of the folder in errors.
   std::string name = "data";
   /// Whether folders that cannot be listed, and files of the CSV that are not there, are an error

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/io/counted.h"
 #include "core/io/file.h"
+#include "core/io/lower_ascii.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "core/io/utf8.h"
@@ -43,12 +44,7 @@ std::string fault_of(std::string_view text) {
 }
 
 bool is_text(const WalkedFile& file) {
-  constexpr std::string_view extension = ".txt";
-  const std::string_view path = file.path;
-  const size_t begin = path.size() - std::min(path.size(), extension.size());
-  return std::ranges::equal(path.substr(begin), extension, [](char a, char b) {
-    return a == b || (a >= 'A' && a <= 'Z' && a - 'A' + 'a' == b);
-  });
+  return lower_ascii(file.path).ends_with(".txt");
 }
 
 class Reader {

@@ -18,9 +18,14 @@ TextStream::TextStream(std::vector<int64_t> tokens, TextStreamOptions options)
   }
   row_steps_ = (std::ssize(tokens_) - 1) / options_.rows;
   if (row_steps_ < 1) {
-    fail(ErrorKind::data,
-         "data: a text of {} is too short for {}. Use a longer text or a smaller train.batch_size.",
-         counted(std::ssize(tokens_), "token"), counted(options_.rows, "row"));
+    const int64_t most = std::ssize(tokens_) - 1;
+    fail(ErrorKind::data, "data: a text of {} is too short for {}. Use a longer text{}.",
+         counted(std::ssize(tokens_), "token"), counted(options_.rows, "row"),
+         most < 1
+             ? std::string()
+             : fmt::format(", or a batch size of at most {} (train.batch_size, or --batch-size "
+                           "of evaluate)",
+                           most));
   }
 }
 

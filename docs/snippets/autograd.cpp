@@ -1,6 +1,7 @@
 // The code of docs/internals/autograd.md, as it stands there.
 #include "core/autograd/autograd.h"
 
+#include "core/autograd/recompute.h"
 #include "core/ops/ops.h"
 
 #include <string>
@@ -98,6 +99,17 @@ TEST_F(AutogradDoc, Refusal) {
   const Tensor pooled = sum(max_pool2d(image, {}));
   const auto twice = [&] { grad(pooled, {{image}}, {.create_graph = true}); };
   EXPECT_THAT(twice, ThrowsMessage<Error>(HasSubstr("max_pool2d: gradients of gradients")));
+}
+
+TEST_F(AutogradDoc, Recomputation) {
+  const auto part = [&](const Tensor& h, bool) { return exp(tanh(h * w)); };
+  Names names;
+  grad_mode.observer = &names;
+  const Tensor y = recompute("part", part, x, {{w}});
+  backward(y);
+  grad_mode.observer = nullptr;
+  EXPECT_THAT(names.forward, ElementsAre("mul", "tanh", "exp", "recompute", "mul", "tanh", "exp"));
+  EXPECT_THAT(names.backward, ElementsAre("recompute", "exp", "tanh", "mul", "leaf", "leaf"));
 }
 
 }  // namespace

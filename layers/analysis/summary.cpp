@@ -4,6 +4,7 @@
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "layers/memory_plan.h"
+#include "layers/recomputed_blocks.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -41,7 +42,7 @@ std::string hanging(const std::string& text, size_t width, size_t indent) {
 ModelSummary summarize(const Model& model, const SummaryOptions& options) {
   const MemoryPlan plan = MemoryPlan::of(*model.net, model.input);
   const MemoryPlan training =
-      MemoryPlan::of(*model.net, model.input, options.device, options.compute);
+      MemoryPlan::of(*model.net, model.input, options.device, options.compute, options.recompute);
   const int64_t images = std::max<int64_t>(model.input[model.batch_axis], 1);
   ModelSummary summary{.input = model.input,
                        .batch = images,
@@ -49,7 +50,8 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
                        .layers = {},
                        .training = {},
                        .inference = {},
-                       .notes = training.notes()};
+                       .notes = training.notes(),
+                       .recomputed = recomputed_blocks(*model.net)};
   summary.notes.insert(summary.notes.end(), model.notes.begin(), model.notes.end());
   const auto width = static_cast<int64_t>(size_of(options.compute));
   std::unordered_set<const Module*> counted;  // a layer may run twice, its parameters count once
@@ -111,6 +113,7 @@ std::string to_text(const ModelSummary& summary, size_t width) {
   if (!summary.notes.empty()) {
     text += hanging(fmt::format("fused: {}", fmt::join(summary.notes, "; ")), width, 2);
   }
+  if (!summary.recomputed.empty()) text += hanging(recomputed_text(summary.recomputed), width, 2);
   text += fmt::format("\npredicted memory for a batch of {}\n", summary.batch);
   text += hanging(memory_text("training", summary.training), width, 11);
   text += hanging(memory_text("inference", summary.inference), width, 11);

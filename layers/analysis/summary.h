@@ -14,6 +14,7 @@ struct SummaryOptions {
   bool averaged = false;          ///< a moving average of the weights is kept
   DType compute = DType::f32;     ///< of activations, and of the copies of weights that layers read
   bool wide_gradients = false;    ///< gradients are f32 whatever `compute` is: sums over batches
+  bool recompute = false;         ///< as with model.recompute: true
   DeviceKind device = DeviceKind::cpu;  ///< that trains: fused operators there keep less
 };
 
@@ -53,7 +54,8 @@ struct ModelSummary {
   int64_t buffers = 0;        ///< elements of running statistics
   int64_t multiply_adds = 0;  ///< per image
   MemoryPrediction training, inference;
-  std::vector<std::string> notes;  ///< what training fuses, and Model::notes
+  std::vector<std::string> notes;       ///< what training fuses, and Model::notes
+  std::vector<std::string> recomputed;  ///< blocks that backward runs again
 
   int64_t parameters() const { return trainable + frozen; }
 };

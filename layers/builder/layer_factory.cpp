@@ -1,12 +1,12 @@
 // One function per layer: read settings, fill options. Keys are Keras' with PyTorch's as synonyms.
 #include "layers/builder/layer_factory.h"
 
+#include "core/io/lower_ascii.h"
 #include "layers/builder/shared_settings.h"
 #include "layers/layers.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 namespace whisker {
 namespace {
@@ -359,7 +359,7 @@ constexpr LayerType types[] = {
 std::string plain_form(std::string_view text) {
   std::string plain;
   for (const char c : text) {
-    if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '_') plain += lower_ascii(c);
   }
   return plain;
 }

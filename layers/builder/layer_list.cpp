@@ -99,16 +99,22 @@ void LayerListBuilder::add_item(const YamlNode& node, const Target& target) {
   if (type == "repeat") {
     add_repeat(arguments, target);
   } else if (type == "sequential") {
-    add_sequential(arguments, target);
+    add_block(&LayerListBuilder::add_sequential, arguments, target);
   } else if (type == "residual") {
-    add_residual(arguments, target);
+    add_block(&LayerListBuilder::add_residual, arguments, target);
   } else if (type == "concat") {
-    add_branches<Concat>(arguments, target);
+    add_block(&LayerListBuilder::add_branches<Concat>, arguments, target);
   } else if (type == "multiply") {
-    add_branches<Multiply>(arguments, target);
+    add_block(&LayerListBuilder::add_branches<Multiply>, arguments, target);
   } else {
     add_layer(type, node, arguments, target);
   }
+}
+
+void LayerListBuilder::add_block(AddBlock add, LayerArguments& arguments, const Target& target) {
+  const bool recompute = arguments.boolean({"recompute"}, false);
+  (this->*add)(arguments, target);
+  target.layers.children().back().module->set_recompute(recompute);
 }
 
 void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,

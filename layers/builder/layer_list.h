@@ -57,6 +57,8 @@ class LayerListBuilder {
                  const Target& target);
   void add_repeat(LayerArguments& arguments, const Target& target);
   void add_drop_path(const YamlNode& rate, Sequential& body);
+  using AddBlock = void (LayerListBuilder::*)(LayerArguments&, const Target&);
+  void add_block(AddBlock add, LayerArguments& arguments, const Target& target);
   void add_sequential(LayerArguments& arguments, const Target& target);
   void add_residual(LayerArguments& arguments, const Target& target);
   template <class Container>

@@ -4,6 +4,7 @@
 #include "core/ops/ops.h"
 #include "layers/builder/layer_list.h"
 #include "layers/builder/presets.h"
+#include "layers/recomputed_blocks.h"
 
 #include <algorithm>
 #include <iterator>
@@ -38,9 +39,9 @@ class Section {
     }
     if (node.is_scalar() || node.is_sequence()) return;
     node.as_map();
-    std::vector<std::string> known = {"preset",    "layers", "head",     "defaults",  "initializer",
-                                      "fuse",      "width",  "depth",    "drop_path", "grid",
-                                      "one_logit", "values", "overrides"};
+    std::vector<std::string> known = {
+        "preset", "layers",    "head", "defaults",  "initializer", "fuse",      "width",
+        "depth",  "drop_path", "grid", "one_logit", "values",      "overrides", "recompute"};
     known.insert(known.end(), options.other_keys.begin(), options.other_keys.end());
     for (size_t i = 0; i < node.keys().size(); ++i) {
       if (std::find(known.begin(), known.end(), node.keys()[i]) == known.end()) {
@@ -97,6 +98,26 @@ int64_t units_of_classes(const YamlNode* one_logit, int64_t classes) {
          place_of(*one_logit), classes);
   }
   return 1;
+}
+
+void set_recompute(const YamlNode& node, Model& model) {
+  std::vector<std::string> patterns;
+  if (node.is_sequence()) {
+    for (const YamlNode& name : node.items()) patterns.push_back(name.as_string());
+    if (patterns.empty()) return;
+  } else if (node.text() != "true" && node.text() != "false") {
+    node.fail_expected("true, false or a list of names, as freeze has them");
+  } else if (!node.as_bool()) {
+    return;
+  }
+  try {
+    recompute_blocks(*model.net, patterns);
+  } catch (const Error& error) {
+    fail(error.kind(), "{}: {}", place_of(node), error.what());
+  }
+  if (!recomputed_blocks(*model.net).empty()) return;
+  model.unused.emplace_back(
+      "model.recompute has no effect: the model has no sequential, residual, concat or multiply");
 }
 
 // Without a layer of `classes` extent, the head is the last one that has parameters.
@@ -187,6 +208,7 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   builder.set_drop_paths();
   builder.note_unused();
   model.net->set_fuse(!fuse || fuse->as_bool());
+  if (const YamlNode* node = keys.find("recompute")) set_recompute(*node, model);
   note_head(model);
   if (model.net->size() == 0) layers->fail_expected("at least one layer");
   model.output = flow.shape;

@@ -34,7 +34,7 @@ struct Model {
   /// Settings without effect, a line each: "lstm_1: dropout has no effect: ...".
   std::vector<std::string> unused = {};
   std::optional<OutputKind> named_output = {};  ///< the last layer's activation, where it has one
-  std::vector<std::string> head = {};   ///< names of the layers that decide the number of classes
+  std::vector<std::string> head = {};  ///< names of the layers that decide the number of classes
 };
 
 /// Builds the network of `section`: a preset's name, a list of layers, {preset: name, ...} or
@@ -47,6 +47,7 @@ struct Model {
 /// - `width`, `depth`: multiply the filters of convolutions and the counts of repeats;
 /// - `drop_path`: the largest rate of stochastic depth (`drop_path: auto` of residuals);
 /// - `one_logit`: true makes the word `classes` one unit, the second of two classes, for a sigmoid;
+/// - `recompute`: true, or names of blocks (layers/recomputed_blocks.h);
 /// - `fuse`: false makes every layer an operator of its own (layers/fusion.h).
 /// Throws usage, `file:line:column: model.layers[2]...`, for unknown layers and settings and where
 /// shapes do not fit.

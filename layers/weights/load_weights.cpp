@@ -148,6 +148,7 @@ LoadReport load_weights(const SafetensorsFile& file, const Model& model, Paramet
     ++report.loaded;
   }
   for (const TensorDifference& other : other_extent) report.new_head.push_back(other.name);
+  if (!other_extent.empty()) report.new_head_shapes = other_extent[0].detail;
   return report;
 }
 

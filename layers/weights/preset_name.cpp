@@ -1,9 +1,9 @@
 #include "layers/weights/preset_name.h"
 
+#include "core/io/lower_ascii.h"
 #include "layers/builder/presets.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 namespace whisker {
@@ -21,13 +21,6 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
 std::vector<std::string> all_networks() {
   std::vector<std::string> names = preset_names();
   for (std::string& name : names) {
@@ -41,7 +34,7 @@ std::vector<std::string> all_networks() {
 }  // namespace
 
 std::optional<PresetName> find_preset_name(std::string_view text) {
-  const std::string lower = lower_case(text);
+  const std::string lower = lower_ascii(text);
   std::string_view rest = lower;
   const bool timm = take_prefix(rest, "timm");
   const bool torchvision = !timm && (take_prefix(rest, "torchvision") || take_prefix(rest, "tv"));
@@ -71,7 +64,7 @@ std::optional<PresetName> find_preset_name(std::string_view text) {
 }
 
 std::optional<PresetName> preset_name_of_file(std::string_view path) {
-  std::string name = lower_case(std::filesystem::path(path).filename().string());
+  std::string name = lower_ascii(std::filesystem::path(path).filename().string());
   for (const std::string_view suffix :
        {".tar", ".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".onnx"}) {
     if (name.size() > suffix.size() && name.ends_with(suffix)) {

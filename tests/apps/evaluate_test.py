@@ -88,6 +88,10 @@ class Evaluate(ProgramTest):
             self.assertIn(text, line)
         one = self.measured("val", "--positive-class", "c0")
         self.assertEqual((one["f1_class"], one["positive_class"]), (each["c0"], "c0"))
+        absent = self.measured("val/c0", "--positive-class", "c1")
+        self.assertIsNone(absent["f1_class"])
+        self.assertIsNone(absent["per_class"][1]["recall"])
+        self.assertIn("f1_class(c1) not measured", self.whisker("evaluate", self.weights, "val/c0").stdout)
         done = self.whisker("evaluate", self.weights, "val", "--positive-class", "c2", code=2)
         self.assertIn("--positive-class: expected one of 'c0', 'c1', got 'c2'", done.stderr)
 

@@ -52,6 +52,11 @@ class FineTune(ProgramTest):
         done = self.whisker("train", "c.yaml", *self.data, "data.test=nowhere", code=3)
         self.assertIn("data.test: no file or folder 'nowhere'", done.stderr)
 
+    def test_epochs_that_end_before_all_layers_are_trained_are_said(self):
+        done = self.whisker("train", "c.yaml", *self.data, "--init", self.weights, "name=short", "freeze=[backbone]",
+                            "unfreeze_at=2", "train.epochs=2", "init.new_head=true")
+        self.assertIn("are frozen; trained: dense; unfreeze_at=2 is not reached with train.epochs=2", done.stderr)
+
     def test_the_first_blocks_stay_frozen(self):
         (self.folder / "two.yaml").write_text(CONFIG.replace("    - global_avg_pool2d", """\
     - conv2d: {filters: 8, kernel: 3, activation: relu}

@@ -1,6 +1,7 @@
 """What the program says when something is not as it should be: the place, what was expected, and what to do."""
 
 import json
+import os
 import re
 import shutil
 import unittest
@@ -78,10 +79,15 @@ class Messages(ProgramTest):
         self.assertIn(f"batch_size: {found}", next(self.folder.glob("runs/found*/config.yaml")).read_text())
 
     def test_the_last_table_says_its_epoch(self):
-        done = self.whisker("train", "c.yaml", *self.data, "name=table", "train.epochs=3")
+        utf8, ascii = ({**os.environ, "LC_ALL": locale} for locale in ("C.UTF-8", "C"))
+        done = self.whisker("train", "c.yaml", *self.data, "name=table", "train.epochs=3", env=utf8)
         best = int(re.search(r"best validation accuracy [\d.]+ in epoch (\d)", done.stderr)[1])
         self.assertIn("validation after epoch 3" + (", the best:" if best == 3 else
                                                     f"; best.safetensors is of epoch {best}:"), done.stderr)
+        self.assertRegex(done.stderr, r"loss over 3 epochs:\n  training    [▁-█]{3}  [\d.]+ to [\d.]+.*\n  validation  [▁-█]{3}  ")
+        done = self.whisker("train", "--resume", "runs/table", "train.epochs=4", env=ascii)
+        self.assertNotIn("loss over", done.stderr)
+        self.assertIn("loss over 4 epochs:", (self.folder / "runs/table/log.txt").read_text())
 
     def test_a_slow_stage_is_told_once(self):
         done = self.whisker("train", "c.yaml", *self.data, "name=slow", "train.epochs=4", "data.image_size=200",
@@ -106,9 +112,15 @@ class Messages(ProgramTest):
         self.refused(2, "got a list. The list has 2.", "train", "c.yaml", "data.mean=[1,2]")
         self.refused(2, "got '1e400'. It must fit a double.", "train", "c.yaml", "optimizer.lr=1e400")
         self.refused(2, "runs/base/config.yaml describes its network.", "summary", self.weights)
+        self.refused(2, "got a run folder. Give runs/base/config.yaml.", "summary", "runs/base")
+        self.refused(2, "command line: lr: unknown key. Did you mean 'optimizer.lr'?", "train", "c.yaml", "lr=0.1")
+        self.refused(2, "a setting, 'data=my photos'. Train on a folder of images: whisker train --data 'my photos'",
+                     "train", "data=my photos", "model=resnet18")
+        self.refused(2, "unexpected argument 'net.onnx'. The file to write is given as -o FILE.", "export", self.weights,
+                     "net.onnx")
+        self.refused(3, " data.train=DIR names another.", "train", "c.yaml", "data.train=gone")
         self.refused(2, "net.yaml:1:1: layers: a network alone", "summary",
                      self.file("net.yaml", "layers: [flatten]\n"))
-        self.refused(3, "Write data.train=$HOME/pics.", "train", "c.yaml", "data.train=~/pics", "data.val=val")
         self.refused(3, "data.train: no file 'gone.csv'.", "train", "c.yaml", "data.kind=rows",
                      "data.train=gone.csv", "data.val_split=0.1")
 
@@ -173,7 +185,7 @@ class Messages(ProgramTest):
         for i in range(3):
             self.file(f"alike/cat.{i}.png", stripes(0, i))
         self.refused(3, "expected at least two classes in alike, got only 'cat'", "train", "c.yaml", "data.train=alike",
-                     "data.val_split=0.5", "data.label_pattern='{label}.*.png'")
+                     "data.val_split=0.5", "--label-pattern", "{label}.*.png")
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ std::string jpeg_with(const std::string& comment) {
 
 TEST(OutputFormats, AHeatMapIsKnownByItsCommentUnlessItWasEdited) {
   Prediction result;
-  EXPECT_EQ(heat_map_jpeg(result), "");
+  EXPECT_EQ(heat_map_jpeg(result, ""), "");
   result.heat_map.reshape(30, 20);
-  const std::string own = heat_map_jpeg(result);
+  const std::string own = heat_map_jpeg(result, ", weights of 9 bytes, hash 1f");
   EXPECT_TRUE(is_heat_map(own));
   for (const char* comment : {"", "heat map", "cat face drawn by whisker data generate",
                               "heat map by whisker classify --cam",

@@ -296,13 +296,25 @@ class Outputs(ProgramTest):
             content = (self.folder / f"maps/{name}_{kind}_{probability}.jpg").read_bytes()
             width, height, comments = jpeg_size(content)
             self.assertEqual((width, height), sizes[name])
-            self.assertRegex(comments[0], b"^heat map by whisker classify --cam, crc32 [0-9a-f]{8}$")
+            self.assertRegex(comments[0], b"^heat map by whisker classify --cam, crc32 [0-9a-f]{8}, "
+                             b"weights of [0-9]+ bytes, hash [0-9a-f]{16}$")
         self.assertEqual(len([p for p in (self.folder / "maps").rglob("*.jpg")]), 3)
         said = self.whisker("classify", "w.safetensors", "maps", code=3).stderr
         self.assertIn("there are 3 other files, 3 of them written by classify --cam: name such files", said)
         again = self.whisker("classify", "w.safetensors", "photos", "--cam", "maps")
-        self.assertRegex(again.stderr, "replaced a heat map of classify --cam of an earlier command: '.*' and 2 more")
+        self.assertRegex(again.stderr, "replaced a heat map of classify --cam with these weights of an earlier command: "
+                         "'.*' and 2 more")
         first = next((self.folder / "maps/cat").iterdir())
+        # Other weights, whose classes and probabilities give the same names.
+        content = (self.folder / "w.safetensors").read_bytes()
+        (self.folder / "other.safetensors").write_bytes(content.replace(b'"epoch":"1"', b'"epoch":"9"', 1))
+        before = first.read_bytes()
+        done = self.whisker("classify", "other.safetensors", "photos", "--cam", "maps", code=2)
+        self.assertIn("is not a heat map of classify --cam with these weights", done.stderr)
+        self.assertEqual(first.read_bytes(), before)
+        done = self.whisker("classify", "other.safetensors", "photos", "--cam", "maps", "--force")
+        self.assertIn("--force: replaced: ", done.stderr)
+        self.assertNotEqual(first.read_bytes(), before)
         first.write_bytes(b"mine")
         done = self.whisker("classify", "w.safetensors", "photos", "--cam", "maps", code=2)
         self.assertEqual(len(done.stdout.splitlines()), 3)  # what is computed is printed
@@ -391,7 +403,8 @@ class Outputs(ProgramTest):
         worse, better = (json.dumps(dict(metrics, accuracy=accuracy)) for accuracy in (-1, 2))
         for content, says in ((other, "got those of another network: "), (with_metadata(classes='["c0","c9"]'), "other classes"),
                               (with_metadata(epoch=str(int(epoch) - 1) if epoch != "1" else epoch, metrics=worse),
-                               f"expected this run's best weights, of epoch {epoch} with accuracy")):
+                               f"expected this run's best weights, of epoch {epoch} with accuracy"),
+                              (with_metadata(metrics=better), f"got some of epoch {epoch} with accuracy 2")):  # another run's
             best.write_bytes(content)
             done = self.whisker("train", "--resume", str(run), "train.epochs=3", code=4)
             self.assertIn(says, done.stderr)
@@ -400,7 +413,7 @@ class Outputs(ProgramTest):
         best.mkdir()
         self.assertIn("got a folder", self.whisker("train", "--resume", str(run), "train.epochs=3", code=4).stderr)
         best.rmdir()
-        for content in (with_metadata(epoch="9"), with_metadata(metrics=better)):  # later than the checkpoint
+        for content in (with_metadata(epoch="9"), with_metadata(epoch="", metrics=better)):  # later than the checkpoint
             best.write_bytes(content)
             done = self.whisker("train", "--resume", str(run))
             self.assertIn("later than the checkpoint: kept until a validation is better", done.stderr)

@@ -164,10 +164,28 @@ class Predictions(ProgramTest):
         for run, data, option, says in (
                 ("series", "data/steps.csv", ["--predictions", "p.csv"], "got a network trained on windows"),
                 ("series", "data/steps.csv", ["--worst", "2", "--out", "p.html"], "got a network trained on windows"),
-                ("words", "data/words.csv", ["--tta"], "--tta is about images, got a network trained on texts")):
+                ("base", "val", ["--label-column", "1"], "--label-column is for texts and rows, got"),
+                ("base", "val", ["--header", "true"], "--header is for texts, rows and series, got"),
+                ("base", "val", ["--null"], "evaluate: --null is for names or texts on standard input, '-'."),
+                ("values", "data/values.csv", ["--text-column", "2"], "--text-column is for texts, got"),
+                ("words", "--split=val", ["--label-column", "1"], "--split reads them as the run did"),
+                ("words", "data/words.csv", ["--label-pattern", "{label}_*"], "--label-pattern is for images, got"),
+                ("words", "data/words.csv", ["--tta"], "--tta is for images, got a network trained on texts")):
             done = self.whisker("evaluate", f"runs/{run}/best.safetensors", data, *option, code=2)
             self.assertIn(says, done.stderr)
         self.assertFalse((self.folder / "p.csv").exists())
+        for run, inputs, says in (
+                ("series", ["data/steps.csv", "--top", "2"], "--top is for images, texts and rows, which have classes"),
+                ("series", ["data/steps.csv", "--threshold", "0.5"], "--threshold is for images, texts and rows"),
+                ("series", ["data/steps.csv", "--classes", "imagenet"], "--classes: expected none, as the network"),
+                ("words", ["--text", "a", "--label-column", "1"], "--label-column is for rows, got a network"),
+                ("words", ["--text", "a", "--null"], "--null is for names or texts on standard input"),
+                ("base", ["val", "--text", "a"], "--text is for texts, got a network trained on images")):
+            done = self.whisker("classify", f"runs/{run}/best.safetensors", *inputs, code=2)
+            self.assertIn(says, done.stderr)
+        for option, says in (("--label-pattern", "data check: --label-pattern is for images, got sequences."),
+                             ("--val", "data check: --val is for a folder; a configuration has data.val.")):
+            self.assertIn(says, self.whisker("data", "check", "words.yaml", option, "x", code=2).stderr)
 
 
 if __name__ == "__main__":

@@ -169,7 +169,9 @@ class Pretrained(ProgramTest):
         self.assertIn("kept, but not checked", self.fetch("unstated"))
 
     def test_refusals(self):
-        self.assertIn("cannot be downloaded (curl ended with 22, HTTP status 404)", self.fetch("missing", code=3))
+        said = self.fetch("missing", code=3)
+        self.assertIn("cannot be downloaded (curl ended with 22, HTTP status 404). A copy of it from elsewhere belongs at "
+                      f"{self.weights}/missing.pth.", said)
         self.assertIn("no weights file of 'nothing' is known", self.fetch("nothing", code=2))
         self.assertIn("fetch_weights.sh NAME...", self.fetch(code=2))
         self.assertIn("unknown option --all", self.fetch("--all", code=2))
@@ -224,6 +226,8 @@ class Pretrained(ProgramTest):
         self.assertEqual(missing.count("\n"), 1)
         for arguments, text in ((["--data", "train", "--pretrained", "--weights", "w.pth"], "leave one out"),
                                 (["c.yaml", "--pretrained"], "--pretrained and --model go with --data DIR"),
+                                (["--data", "train", "--pretrained", "resnet18"],
+                                 "'resnet18': a network is named by --model resnet18."),
                                 (["--data", "train", "--model", "chollet", "--pretrained"],
                                  "no weights file of 'chollet' is known"),
                                 (["--data", "train", "--model", "resnet18.a7_in1k", "--pretrained"],
@@ -246,6 +250,7 @@ class Pretrained(ProgramTest):
                              not arguments)
         dry = self.whisker("train", "--data", "train", "--pretrained", "--dry-run", *small, env=environment)
         self.assertIn("mobilenet_v2 is assumed", dry.stderr)
+        self.assertNotIn("fused:", dry.stdout)  # which is for log.txt
         self.whisker("train", "--data", "train", "name=unused", *small, env=environment)
         self.assertIn("a new network is trained, although pretrained weights of mobilenet_v2 are here: --pretrained "
                       "starts from them", (self.folder / "runs/unused/log.txt").read_text())

@@ -1,6 +1,14 @@
-// What `whisker train` says of a step.
+// What `whisker train` says of a step, and the curves at its end.
 #include "apps/terminal/progress.h"
 
+#include "apps/terminal/loss_curves.h"
+
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace whisker {
@@ -64,6 +72,36 @@ TEST(Progress, AnEpochTakesAsManyLinesAsTheColumnsAsk) {
   EXPECT_EQ(lines_of(parts, 80),
             "epoch 100/100  train loss 0.1234 accuracy 0.9876\n"
             "  val loss 0.1234 accuracy 0.9876 f1 0.9876 (best)  1 min 05 s");
+}
+
+TEST(LossCurves, ColumnsAreMeansOfWhatFallsIntoThem) {
+  const std::vector<double> values = {8, 7, 6, 5, 4, 3, 2, 1, 0};
+  EXPECT_EQ(block_curve(values, 0, 8, 20), "██▇▆▅▄▃▂▁");
+  EXPECT_EQ(block_curve(values, 0, 8, 3), "█▅▂");
+  EXPECT_EQ(block_curve(std::vector{8.0, std::nan(""), 0.0}, 0, 8, 3), "█ ▁");
+  EXPECT_EQ(block_curve(std::vector{2.0, 2.0}, 2, 2, 3), "▁▁");
+}
+
+TEST(LossCurves, BothLossesAreOnOneScale) {
+  std::string text = R"({"kind":"step","loss":9})"
+                     "\n";
+  const auto add = [&](int epoch, const char* train, const char* val) {
+    text += fmt::format(R"({{"kind":"epoch","epoch":{},"train_loss":{}{}}})"
+                        "\n",
+                        epoch, train, val);
+  };
+  const auto curves = [&](size_t columns) {
+    std::istringstream lines(text);
+    return loss_curves(lines, columns);
+  };
+  add(1, "4", "");
+  add(2, "2", R"(,"val_loss":1)");
+  EXPECT_EQ(curves(80), "") << "of two epochs there is no curve";
+  add(3, "null", R"(,"val_loss":0)");
+  add(4, "1", R"(,"val_loss":0.5)");
+  EXPECT_EQ(curves(80),
+            "loss over 4 epochs:\n  training    █▅ ▃  4.0000 to 1.0000\n"
+            "  validation   ▃▁▂  1.0000 to 0.5000, lowest 0.0000");
 }
 
 TEST(Progress, SecondsAreSaidAsPeopleDo) {

@@ -30,7 +30,7 @@ std::vector<std::string> yaml_blocks(const std::string& text) {
 TEST(ModelDocs, EveryExampleBuilds) {
   const std::string path = WHISKER_SOURCE_DIR "/docs/reference/models.md";
   const std::vector<std::string> blocks = yaml_blocks(read_file(path, 1 << 20, ErrorKind::data));
-  EXPECT_EQ(blocks.size(), 9u);
+  EXPECT_EQ(blocks.size(), 10u);
   for (const std::string& block : blocks) {
     const YamlNode root = YamlNode::parse(block, "models.md");
     const Model model = build_model(*root.find("model"), {.input = {2, 64, 64, 3}, .classes = 3});

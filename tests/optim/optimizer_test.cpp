@@ -225,7 +225,8 @@ TEST(Optimizer, BlocksEndAtTheFirstNumber) {
   EXPECT_EQ(block_of("features.3.squeeze.weight"), "features.3");
   EXPECT_EQ(block_of("layer1.0.downsample.1.bias"), "layer1.0");
   EXPECT_EQ(block_of("features.1.0.block.0.weight"), "features.1.0");
-  EXPECT_EQ(block_of("encoder.layers.encoder_layer_7.ln_1.weight"), "encoder.layers.encoder_layer_7");
+  EXPECT_EQ(block_of("encoder.layers.encoder_layer_7.ln_1.weight"),
+            "encoder.layers.encoder_layer_7");
   EXPECT_EQ(block_of("conv1.weight"), "conv1");
   EXPECT_EQ(block_of("head.fc.weight"), "head.fc");
   EXPECT_EQ(block_of("cls_token"), "cls_token");
@@ -256,7 +257,8 @@ TEST(Optimizer, LayerDecayLowersTheRateTowardsTheInput) {
   }
 }
 
-// Frozen at first: neither gradient nor decay moves it; then it is updated as a new optimizer would.
+// Frozen at first: neither gradient nor decay moves it; then it is updated as a new optimizer
+// would.
 TEST(Optimizer, UpdatesWhatIsUnfrozen) {
   const OptimizerOptions options{.kind = OptimizerKind::adamw, .weight_decay = 0.5};
   const auto make = [](const char* name) {
@@ -293,6 +295,10 @@ TEST(Optimizer, PatternThatMatchesNothingIsNamed) {
   const OptimizerOptions options{.groups = {{.pattern = "head.*"}}};
   EXPECT_EQ(test::message_of(ErrorKind::usage, [&] { TwoParameters model(options); }),
             "optimizer.groups: pattern 'head.*' matches no parameter name");
+  const OptimizerOptions shadowed{.groups = {{.pattern = "*"}, {.pattern = "*"}}};
+  EXPECT_EQ(test::message_of(ErrorKind::usage, [&] { TwoParameters model(shadowed); }),
+            "optimizer.groups: no parameter is left for pattern '*': groups before it have all 2 "
+            "that it matches, and the first matching one counts. Put it before them.");
 }
 
 }  // namespace

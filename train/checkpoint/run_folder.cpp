@@ -58,11 +58,24 @@ fs::path new_folder_of(const fs::path& runs, const std::string& name, const File
   while (!fs::exists(existing, error) && existing.has_relative_path()) {
     existing = existing.parent_path();
   }
+  if (!fs::is_directory(existing, error)) {
+    fail(
+        ErrorKind::usage,
+        "runs: expected a folder for runs, got {}, which is a file. Name another with runs=FOLDER.",
+        excerpt(existing.string()));
+  }
   fs::create_directories(runs, error);
   constexpr int most = 100'000;
   for (int number = 1; !error && number < most; ++number) {
     const fs::path path = runs / (number == 1 ? name : fmt::format("{}-{}", name, number));
-    if (!fs::create_directory(path, error)) continue;
+    if (!fs::create_directory(path, error)) {
+      std::error_code unknown;
+      if (error != std::errc::file_exists) continue;
+      fail(ErrorKind::usage,
+           "name: {} is a file, where the folder of this run should be. Remove or rename it, or "
+           "give the run another name with name=NAME.",
+           excerpt(path.string()));
+    }
     for (fs::path above = parent;; above = above.parent_path()) {
       sync_folder(calls, above);
       if (above == existing) break;

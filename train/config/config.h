@@ -190,6 +190,10 @@ constexpr std::array<std::string_view, 9> preprocess_keys = {
     "data.interpolation", "data.antialias",    "data.channels",
     "data.scale",         "data.mean",         "data.std"};
 
+/// Where files and folders lie: no part of what a run computes.
+constexpr std::array<std::string_view, 7> path_keys = {
+    "runs", "data.train", "data.val", "data.test", "data.csv", "data.cache_file", "init.from"};
+
 /// Visits every field of `config`, in the order in which it prints.
 void visit_fields(FieldVisitor& visitor, Config& config);
 

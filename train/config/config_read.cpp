@@ -1,6 +1,7 @@
 // Reads the typed configuration from a YAML tree.
 #include "core/io/file_ending.h"
 #include "core/io/text.h"
+#include "core/io/user_folder.h"
 #include "train/config/config.h"
 #include "train/config/device_name.h"
 #include "train/config/memory_limit.h"
@@ -54,6 +55,17 @@ auto read_number(const YamlNode& node, const char* noun, const FieldInfo& info, 
   return value;
 }
 
+// The only key of a section that has this name, as "optimizer.lr" for lr; "" for none or several.
+std::string key_of_a_section(const std::string& name) {
+  std::string found;
+  for (const ConfigKey& key : config_keys()) {
+    if (!key.path.ends_with("." + name)) continue;
+    if (!found.empty()) return "";
+    found = key.path;
+  }
+  return found;
+}
+
 class ConfigReader final : public FieldVisitor {
  public:
   /// `map` may be null: everything keeps its default. The keys that are there, behind `prefix`, go
@@ -70,7 +82,8 @@ class ConfigReader final : public FieldVisitor {
     for (size_t i = 0; i < map_->size(); ++i) {
       const std::string& key = map_->keys()[i];
       if (std::ranges::find(known_, key) != known_.end()) continue;
-      const std::string nearest = nearest_name(key, known_);
+      std::string nearest = nearest_name(key, known_);
+      if (nearest.empty()) nearest = key_of_a_section(key);
       map_->fail_at_key(
           i, nearest.empty()
                  ? fmt::format("unknown key. Valid keys here: {}", fmt::join(known_, ", "))
@@ -313,6 +326,12 @@ std::string as_yaml(const std::string& assignment) {
   return text + '\'';
 }
 
+// Before a folder of that name is made.
+void refuse_unexpanded(const YamlNode& path) {
+  const std::string remedy = path.is_scalar() ? unexpanded(path.text()) : "";
+  if (!remedy.empty()) path.fail_expected("a path", remedy);
+}
+
 // An override of one size drops the other one of the file.
 void keep_one_batch_size(const std::vector<std::string>& overrides, Config& config) {
   const bool whole = sets(overrides, "train.batch_size");
@@ -321,9 +340,14 @@ void keep_one_batch_size(const std::vector<std::string>& overrides, Config& conf
   if (each && !whole) config.given.erase("train.batch_size");
 }
 
-Config read_tree(YamlNode root, const std::vector<std::string>& overrides) {
+// A run that is read again keeps the paths of its file.
+Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool new_run = false) {
   refuse_preset(root);
   for (const std::string& assignment : overrides) root.set_override(as_yaml(assignment));
+  for (const std::string_view key : path_keys) {
+    const YamlNode* path = root.find_path(key);
+    if (path && (new_run || sets(overrides, std::string(key)))) refuse_unexpanded(*path);
+  }
   Config config;
   ConfigReader reader(&root, "", config.given);
   visit_fields(reader, config);
@@ -348,6 +372,12 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
              ? fmt::format(" {} describes its network.", beside.string())
              : " A run folder's config.yaml describes its network.");
   }
+  std::error_code unknown;
+  const std::filesystem::path inside = std::filesystem::path(path) / "config.yaml";
+  if (std::filesystem::is_regular_file(inside, unknown)) {
+    fail(ErrorKind::usage, "{}: expected a configuration (YAML), got a run folder. Give {}.", path,
+         inside.string());
+  }
   YamlNode root = YamlNode::parse_file(path);
   for (const char* key : {"data.val", "data.test"}) {
     if (other_train == OtherTrain::drops_val && root.find_path(key) &&
@@ -355,7 +385,7 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
       root.set(key, YamlNode());
     }
   }
-  Config config = read_tree(std::move(root), overrides);
+  Config config = read_tree(std::move(root), overrides, other_train == OtherTrain::drops_val);
   if (other_train == OtherTrain::keeps_val && !config.given.contains("data.rules")) {
     config.data.rules = 1;
   }

@@ -1,11 +1,11 @@
 #include "train/config/device_name.h"
 
 #include "core/error.h"
+#include "core/io/lower_ascii.h"
 #include "core/io/text.h"
 #include "core/tensor/device.h"
 
 #include <algorithm>
-#include <cctype>
 
 namespace whisker {
 namespace {
@@ -34,8 +34,7 @@ std::vector<std::string> device_list(const std::string& text) {
 
 std::optional<std::string> device_remedy(const std::string& text) {
   if (is_device_name(text)) return std::nullopt;
-  std::string meant = text;
-  for (char& c : meant) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string meant = lower_ascii(text);
   if (meant.starts_with("gpu")) meant.replace(0, 3, "cuda");
   if (!is_device_name(meant)) {
     meant = nearest_name(meant, std::vector<std::string>{"auto", "cpu", "cuda", "reference"});

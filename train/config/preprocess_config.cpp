@@ -147,4 +147,23 @@ Preprocess changed_preprocess(const Preprocess& stored, const std::vector<std::s
   return preprocess_of(data);
 }
 
+std::string replaced_settings(const Preprocess& stored, const Preprocess& changed) {
+  const auto data = [](const Preprocess& preprocess) {
+    return *YamlNode::parse(data_text(preprocess), "--input").find("data");
+  };
+  const YamlNode before = data(stored), after = data(changed);
+  std::string text;
+  for (size_t i = 0; i < after.size(); ++i) {
+    if (after[i] == before[i]) continue;
+    const auto value = [](const YamlNode& node) {
+      std::string emitted = node.emit();
+      while (emitted.ends_with('\n')) emitted.pop_back();
+      return emitted;
+    };
+    text += fmt::format("{}{}={} (was {})", text.empty() ? "" : ", ", after.keys()[i],
+                        value(after[i]), value(before[i]));
+  }
+  return text;
+}
+
 }  // namespace whisker

@@ -2,6 +2,7 @@
 #include "core/backend/backend.h"
 #include "core/communicator/rank_environment.h"
 #include "core/io/counted.h"
+#include "data/images/cropped_images.h"
 #include "data/images/image_dataset.h"
 #include "data/images/image_folder.h"
 #include "data/images/png_bits.h"
@@ -42,6 +43,11 @@ ImageFolders open_folders(const Config& config, std::vector<std::string>& notes)
   ImageFolderOptions other{.label_pattern = data.label_pattern,
                            .name = "data.val",
                            .rules = static_cast<int>(data.rules)};
+  if (!data.csv.empty()) {
+    other.no_folders =
+        "data.csv holds the labels of data.train alone: put these images into class folders, or "
+        "leave data.val out to split data.train.";
+  }
   if (!data.val.empty()) {
     ImageFolderOptions known = other;
     known.classes = folders.train.classes;
@@ -239,12 +245,20 @@ RunData open_images(const Config& config, Partition part) {
   if (!config.data.png_bits.value && config.data.rules > 1) {
     preprocess.rules.png_bits = settle_png_bits(config.data, folders, notes);
   }
+  if (preprocess.resize_mode == ResizeMode::crop) {
+    std::string note =
+        find_cropped(folders.train,
+                     static_cast<int>(config.data.workers.value.value_or(auto_workers)))
+            .note();
+    if (!note.empty()) notes.push_back(std::move(note));
+  }
   RunData data{.signature = {.input = preprocess, .classes = folders.train.classes},
                .class_counts = folders.train.counts(),
                .train_size = folders.train.size(),
                .val_size = folders.val.size(),
                .part = part,
                .fingerprint = fingerprint(folders.train) + "-" + fingerprint(folders.val),
+               .val_lacks = absent_classes(folders.val.labels(), folders.val.classes),
                .notes = std::move(notes)};
   for (const auto& [key, folder] :
        {std::pair{"data.train", &folders.train}, std::pair{"data.val", &folders.val}}) {

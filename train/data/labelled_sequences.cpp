@@ -75,7 +75,7 @@ struct Opener {
     if (std::string note = input.unknown_note(counts); !note.empty()) {
       text.notes.push_back(std::move(note));
     }
-    return {.source = in_order(encode(text, all, input), batch_size),
+    return {.source = with_labels(encode(text, all, input), text.notes),
             .bad = std::move(text.bad),
             .use = text.use(),
             .notes = std::move(text.notes),
@@ -97,7 +97,7 @@ struct Opener {
       fail(ErrorKind::usage, "evaluate: expected the column of the labels, got 'none'.");
     }
     const std::vector<int64_t> all = all_of(rows.values.size());
-    return {.source = in_order(encode(rows, all, input, network.classes()), batch_size),
+    return {.source = with_labels(encode(rows, all, input, network.classes()), rows.notes),
             .bad = std::move(rows.bad),
             .notes = std::move(rows.notes),
             .contents = contents_of(rows),
@@ -116,6 +116,13 @@ struct Opener {
   }
 
  private:
+  std::unique_ptr<BatchSource> with_labels(SequenceSet set, std::vector<std::string>& notes) const {
+    const Signature& signature = network.signature();
+    std::string missing =
+        missing_classes(set.labels, signature.classes, signature.examples(), "DATA", "evaluation");
+    if (!missing.empty()) notes.push_back(std::move(missing));
+    return in_order(std::move(set), batch_size);
+  }
   template <class Data>
   std::vector<SequenceExample> kept(const Data& data, std::span<const int64_t> indices) const {
     if (options.keep == KeepExamples::no) return {};

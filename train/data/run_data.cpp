@@ -51,12 +51,6 @@ namespace {
 void check_is_there(const char* key, const std::string& path, DataKind kind) {
   std::error_code error;
   if (path.empty() || std::filesystem::exists(path, error)) return;
-  if (path.starts_with("~/")) {
-    fail(ErrorKind::data,
-         "{}: no file or folder '{}': a shell expands ~ only at the beginning of a word. Write "
-         "{}=$HOME{}.",
-         key, printable(path), key, printable(path.substr(1)));
-  }
   if (kind == DataKind::images || kind == DataKind::text) return;  // they say what they expect
   fail(ErrorKind::data, "{}: no file '{}'.", key, printable(path));
 }
@@ -106,18 +100,24 @@ std::vector<int64_t> overfit_indices(const Config& config, int64_t size) {
   return order;
 }
 
+std::vector<std::string> absent_classes(std::span<const int64_t> labels,
+                                        std::span<const std::string> classes) {
+  std::vector<bool> there(classes.size());
+  for (const int64_t label : labels) there[static_cast<size_t>(label)] = true;
+  std::vector<std::string> absent;
+  for (size_t c = 0; c < classes.size(); ++c) {
+    if (!there[c]) absent.push_back(classes[c]);
+  }
+  return absent;
+}
+
 std::string missing_classes(std::span<const int64_t> val_labels,
                             std::span<const std::string> classes, std::string_view examples,
-                            std::string_view set) {
-  std::vector<bool> there(classes.size());
-  for (const int64_t label : val_labels) there[static_cast<size_t>(label)] = true;
-  std::vector<std::string> missing;
-  for (size_t c = 0; c < classes.size(); ++c) {
-    if (!there[c]) missing.push_back(classes[c]);
-  }
+                            std::string_view set, std::string_view measured) {
+  const std::vector<std::string> missing = absent_classes(val_labels, classes);
   if (missing.empty()) return "";
-  return fmt::format("{} has no {} of {} of the {} classes, on which validation is silent: {}", set,
-                     examples, missing.size(), classes.size(), quoted_list(missing));
+  return fmt::format("{} has no {} of {} of the {} classes, on which {} is silent: {}", set,
+                     examples, missing.size(), classes.size(), measured, quoted_list(missing));
 }
 
 int64_t shown_batch_size(const Config& config) {

@@ -46,6 +46,7 @@ struct RunData {
   std::vector<SequenceExample> train_examples = {}, val_examples = {};
   /// With features: cached, the training images in order and as validation sees images.
   std::unique_ptr<BatchSource> plain_train = {};
+  std::vector<std::string> val_lacks = {};  ///< classes that validation has no examples of
   std::vector<std::string> left_out = {};  ///< skipped rows or texts, and why
   std::vector<std::string> notes = {};     ///< other messages for the user
 
@@ -87,11 +88,14 @@ std::unique_ptr<Sampler> make_sampler(const Config& config, std::span<const int6
                                       int64_t classes);
 /// The indices, below `size`, that train.overfit_batches keeps: the first of a shuffled order.
 std::vector<int64_t> overfit_indices(const Config& config, int64_t size);
+/// The classes that none of the labels is of.
+std::vector<std::string> absent_classes(std::span<const int64_t> labels,
+                                        std::span<const std::string> classes);
 /// Says which classes the validation data, named `set`, have no examples of (`examples`: their
 /// name); "" where they have all. A validation set may lack classes.
 std::string missing_classes(std::span<const int64_t> val_labels,
                             std::span<const std::string> classes, std::string_view examples,
-                            std::string_view set);
+                            std::string_view set, std::string_view measured = "validation");
 /// Throws usage unless training data are given, data for a path that does not exist.
 void check_data_named(const DataConfig& data);
 

@@ -55,6 +55,7 @@ void make_sources(const Config& config, Split split, RunData& data) {
   data.fingerprint = split.train.fingerprint() + "-" + split.val.fingerprint();
   data.steps = split.train.longest();
   data.class_counts.assign(data.signature.classes.size(), 0);
+  data.val_lacks = absent_classes(split.val.labels, data.signature.classes);
   for (const int64_t label : split.train.labels) ++data.class_counts[static_cast<size_t>(label)];
   if (config.train.overfit_batches == 0) {
     const auto& signature = data.signature;

@@ -7,7 +7,7 @@ namespace {
 
 void write_validation(JsonWriter& json, double loss, const std::vector<Figure>& figures) {
   json.field("val_loss", loss);
-  for (const Figure& one : figures) json.field(fmt::format("val_{}", one.name), one.value);
+  for (const Figure& one : figures) json.field(fmt::format("val_{}", one.name), one.json_value());
 }
 
 }  // namespace

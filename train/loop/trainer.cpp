@@ -74,7 +74,7 @@ void Trainer::resume() {
   const Config& config = experiment_.config;
   const bool unfrozen =
       state_.epoch > config.unfreeze_at || (state_.epoch == config.unfreeze_at && state_.batch > 0);
-  if (config.unfreeze_at > 0 && unfrozen) unfreeze();
+  if (config.unfreeze_at > 0 && unfrozen) experiment_.unfreeze();
   const std::string change = follow_changes(TrainState(state_));
   check_best();
   if (state_.epoch >= config.train.epochs) {
@@ -348,7 +348,7 @@ bool Trainer::finish_epoch() {
   state_.batch = 0;
   reset_totals();
   const bool goes_on = !stop_reason_ || *stop_reason_ == StopReason::repeated;
-  if (goes_on && stalled()) stop_reason_ = StopReason::early_stopping;
+  if (goes_on && !last && stalled()) stop_reason_ = StopReason::early_stopping;
   event.steady = steady_;
   ++epochs_run_;
   report(std::move(event));

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace whisker {
@@ -16,6 +17,10 @@ namespace {
 
 double ratio(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+double measured_or_nan(bool measured, double value) {
+  return measured ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::vector<std::string> numbers(size_t count) {
@@ -42,7 +47,10 @@ std::string figure_text(double value) {
   if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
   if (std::isnan(value)) return "not a number";
   constexpr double readable = 1e12;  // a MAE after `log: true` may have 300 digits
-  return std::abs(value) < readable ? fmt::format("{:.4f}", value) : fmt::format("{:.4e}", value);
+  if (std::abs(value) < readable) return fmt::format("{:.4f}", value);
+  const std::string text = fmt::format("{:.4e}", value);
+  const size_t exponent = text.find("e+");
+  return text.substr(0, exponent) + " x 10^" + text.substr(exponent + 2);
 }
 
 std::string Metrics::table(int) const {
@@ -78,11 +86,19 @@ std::string Figure::label() const {
   return of.empty() ? std::string(name) : fmt::format("{}({})", name, printable(of));
 }
 
+std::string Figure::text() const {
+  return measured ? figure_text(value) : "not measured";
+}
+
+double Figure::json_value() const {
+  return measured_or_nan(measured, value);
+}
+
 std::string Metrics::line() const {
   std::string text = fmt::format("loss {}", figure_text(loss()));
   for (const std::vector<Figure>& some : {figures(), more_figures()}) {
     for (const Figure& one : some) {
-      text += fmt::format(" {} {}", one.label(), figure_text(one.value));
+      text += fmt::format(" {} {}", one.label(), one.text());
     }
   }
   return text;
@@ -132,7 +148,7 @@ double ClassificationMetrics::f1_macro() const {
   double sum = 0;
   int64_t occurring = 0;
   for (const ClassReport& report : per_class()) {
-    if (report.examples == 0 && report.predicted == 0) continue;
+    if (!report.occurs()) continue;
     sum += report.f1;
     ++occurring;
   }
@@ -178,7 +194,11 @@ std::vector<Figure> ClassificationMetrics::figures() const {
 }
 
 Figure ClassificationMetrics::f1_class(const ClassReport& report) const {
-  return {.name = "f1_class", .value = report.f1, .higher_is_better = true, .of = report.name};
+  return {.name = "f1_class",
+          .value = report.f1,
+          .higher_is_better = true,
+          .of = report.name,
+          .measured = report.examples > 0};
 }
 
 // Of two classes none of which is said to be the positive one, that of each.
@@ -203,14 +223,16 @@ void ClassificationMetrics::write(JsonWriter& json) const {
   json.field(examples_, count_).field("loss", loss()).field("accuracy", accuracy());
   for (const Figure& one : figures()) {
     if (one.name == "accuracy") continue;
-    json.field(one.name, one.value);
+    json.field(one.name, one.json_value());
     if (!one.of.empty()) json.field("positive_class", one.of);
   }
   if (top_k_ > 0) json.field(fmt::format("top_{}", top_k_), top_k_accuracy());
   json.list("per_class", per_class(), [&](const ClassReport& report) {
     json.begin_object().field("name", report.name).field(examples_, report.examples);
-    json.field("precision", report.precision).field("recall", report.recall);
-    json.field("f1", report.f1).end_object();
+    const bool labelled = report.examples > 0;
+    json.field("precision", measured_or_nan(report.occurs(), report.precision));
+    json.field("recall", measured_or_nan(labelled, report.recall));
+    json.field("f1", measured_or_nan(labelled, report.f1)).end_object();
   });
   json.key("confusion").begin_array();
   for (int64_t row = 0; row < classes(); ++row) {
@@ -235,9 +257,13 @@ std::string ClassificationMetrics::table(int columns) const {
   const std::vector<ClassReport> reports = per_class();
   for (size_t c = 0; c < reports.size(); ++c) {
     const ClassReport& report = reports[c];
-    std::vector<std::string> row = {
-        report.name, fmt::format("{}", report.examples), fmt::format("{:.4f}", report.precision),
-        fmt::format("{:.4f}", report.recall), fmt::format("{:.4f}", report.f1)};
+    const auto cell = [](bool measured, double value) {
+      return measured ? fmt::format("{:.4f}", value) : std::string("-");
+    };
+    const bool labelled = report.examples > 0;
+    std::vector<std::string> row = {report.name, fmt::format("{}", report.examples),
+                                    cell(report.occurs(), report.precision),
+                                    cell(labelled, report.recall), cell(labelled, report.f1)};
     if (numbered) row.insert(row.begin(), fmt::format("{}", c + 1));
     table.add(std::move(row));
   }

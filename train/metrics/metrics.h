@@ -20,12 +20,17 @@ struct Figure {
   std::string_view name;  ///< "accuracy", "f1_macro", "mae", "rmse", "perplexity", ...
   double value = 0;
   bool higher_is_better = false;
-  std::string of = {};  ///< the class that it is of; "" for all
+  std::string of = {};   ///< the class that it is of; "" for all
+  bool measured = true;  ///< false: the class has no examples, which JSON has as null
   /// "f1_class(spam)".
   std::string label() const;
+  /// figure_text() of the value, or "not measured".
+  std::string text() const;
+  /// The value for JSON, which has NaN as null: that of what is not measured.
+  double json_value() const;
 };
 
-/// "0.9102", "1.0799e+157"; a word for a value that overflowed, which JSON has as null.
+/// "0.9102", "1.0799 x 10^157"; a word for a value that overflowed, which JSON has as null.
 std::string figure_text(double value);
 
 /// A number that metrics count, to read or to add to.
@@ -76,6 +81,9 @@ struct ClassReport {
   double precision = 0;   ///< correct among those predicted as this; 0 when none was
   double recall = 0;      ///< correct among those of this class; 0 when there are none
   double f1 = 0;          ///< harmonic mean of the two
+
+  /// Whether it has examples, or wrong predictions, which precision measures.
+  bool occurs() const { return examples > 0 || predicted > 0; }
 };
 
 class ClassificationMetrics final : public Metrics {

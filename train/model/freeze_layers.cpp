@@ -44,16 +44,18 @@ int64_t freeze_first_blocks(const Config& config, const Model& model) {
 
 std::string freeze_layers(const Config& config, const Model& model) {
   const bool later = config.unfreeze_at > 0;
+  const bool reached = later && config.unfreeze_at < config.train.epochs;
   int64_t frozen = model.net->freeze(patterns_of(config, model), later);
   std::string note;
   if (frozen > 0) {
     note = counted(frozen, "parameter tensor is frozen", "parameter tensors are frozen");
-    if (later) {
+    if (reached) {
       note += config.unfreeze_at == 1 ? std::string(" for the first epoch")
                                       : fmt::format(" for the first {} epochs", config.unfreeze_at);
     }
     if (config.unfreeze_last < 1) {
-      note += fmt::format(", {} of them for good", freeze_first_blocks(config, model));
+      const int64_t for_good = freeze_first_blocks(config, model);
+      if (reached) note += fmt::format(", {} of them for good", for_good);
     }
   }
   frozen = config.freeze_norm ? model.net->freeze_norm() : 0;
@@ -61,14 +63,17 @@ std::string freeze_layers(const Config& config, const Model& model) {
     note += fmt::format("{}{} frozen{}", note.empty() ? "" : "; ",
                         counted(frozen, "parameter tensor of normalisation layers is",
                                 "parameter tensors of normalisation layers are"),
-                        later ? " for good" : "");
+                        reached ? " for good" : "");
   }
   if (note.empty()) return note;
   const ParameterList parameters = model.net->parameters();
   note += "; trained: " + trained_layers(parameters, TrainedFrom::start);
-  if (later) {
+  if (reached) {
     note += fmt::format("; from epoch {} on: {}", config.unfreeze_at + 1,
                         trained_layers(parameters, TrainedFrom::unfreeze_at));
+  } else if (later) {
+    note += fmt::format("; unfreeze_at={} is not reached with train.epochs={}", config.unfreeze_at,
+                        config.train.epochs);
   }
   return note;
 }

@@ -83,10 +83,12 @@ InitialWeights load_initial_weights(const Config& config, const Model& model, Pa
       load_weights(file, model, arena,
                    {.skip = init.skip, .allow_new_head = init.new_head, .other_classes = others});
   const std::string compared =
-      named ? fmt::format("the {} differ (weights: {}{}{}; data: {}{})", own.of,
-                          some_of(stored.names), stored.forecast,
-                          unnamed ? ", numbered from 0" : "", some_of(own.names), own.forecast)
-            : fmt::format("the number of {} differs", own.of);
+      !report.new_head_shapes.empty() && named && !others
+          ? fmt::format("the outputs differ (last layer: {})", report.new_head_shapes)
+      : named ? fmt::format("the {} differ (weights: {}{}{}; data: {}{})", own.of,
+                            some_of(stored.names), stored.forecast,
+                            unnamed ? ", numbered from 0" : "", some_of(own.names), own.forecast)
+              : fmt::format("the number of {} differs", own.of);
   std::vector<std::string> notes = file.notes();
   notes.push_back(
       fmt::format("{} loaded from {}", counted(report.loaded, "tensor"), printable(init.from)));

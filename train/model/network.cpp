@@ -9,6 +9,7 @@
 #include "layers/weights/preset_of_file.h"
 #include "layers/weights/weights.h"
 #include "train/config/preprocess_config.h"
+#include "train/config/unlikely_settings.h"
 #include "train/model/hub_folder.h"
 #include "train/model/imagenet_classes.h"
 
@@ -189,12 +190,10 @@ void check_given_classes(const SafetensorsFile& file, const std::vector<std::str
 // Weights are shared; where their user's data and runs lie is nobody's business. What evaluates or
 // resumes a run reads config.yaml in its folder.
 std::string without_paths(const std::string& config) {
-  constexpr std::string_view keys[] = {"runs",     "data.train",      "data.val", "data.test",
-                                       "data.csv", "data.cache_file", "init.from"};
   try {
     YamlNode root = YamlNode::parse(config, "config");
     bool changed = false;
-    for (const std::string_view key : keys) {
+    for (const std::string_view key : path_keys) {
       const YamlNode* value = root.is_map() ? root.find_path(key) : nullptr;
       if (!value || !value->is_scalar() || value->text().empty()) continue;
       root.set(key, YamlNode::parse(key == "runs" ? "runs" : "\"\"", "config"));
@@ -233,6 +232,10 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
       fail(ErrorKind::usage, "--classes: expected {} names for {}, got {}", stored.size(),
            file.name(), given.classes.size());
     }
+    if (stored.empty() && has(metadata, "sequence")) {
+      fail(ErrorKind::usage, "--classes: expected none, as the network of {} has no classes",
+           file.name());
+    }
     check_given_classes(file, given.classes, notes);
     metadata["classes"] = class_names_json(given.classes);
     const auto positive = std::ranges::find(stored, metadata["positive_class"]);
@@ -261,11 +264,12 @@ WeightsInfo WeightsInfo::from_file(const SafetensorsFile& file, const GivenFacts
            file.name());
     }
     const Preprocess changed = changed_preprocess(*preprocess, given.preprocess);
-    if (preprocess->channels == 3 && changed.channels == 1) {
-      info.notes.push_back(fmt::format("{}: gray images have the mean {:.4g} and the std {:.4g}",
-                                       printable(file.name()), changed.normalisation.mean[0],
-                                       changed.normalisation.std[0]));
+    const std::string replaced = replaced_settings(*preprocess, changed);
+    if (!replaced.empty()) {
+      info.notes.push_back(fmt::format("{}: --input {}", printable(file.name()), replaced));
     }
+    const std::string units = units_note(changed.normalisation, changed.channels);
+    if (!units.empty()) info.notes.push_back("--input: " + units);
     info.signature.input = changed;
   }
   return info;

@@ -62,8 +62,8 @@ std::string dry_run(Config config) {
   text += fmt::format(
       "\ntime        {:.2f} ms per step, {:.1f} s per epoch of {} without waiting for data\n",
       1e3 * step_seconds, step_seconds * batches, counted(experiment.batches_per_epoch(), "step"));
-  for (const auto* lines : {&experiment.details, &experiment.notes}) {
-    for (const std::string& line : *lines) text += fmt::format("note        {}\n", printable(line));
+  for (const std::string& line : experiment.notes) {
+    text += fmt::format("note        {}\n", printable(line));
   }
   return text;
 }

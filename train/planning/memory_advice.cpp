@@ -4,6 +4,7 @@
 #include "core/backend/backend.h"
 #include "core/io/text.h"
 #include "core/nvidia/cuda_library.h"
+#include "layers/recomputed_blocks.h"
 
 #include <algorithm>
 
@@ -64,6 +65,14 @@ std::string batch_advice(const Config& config, int64_t fits, int world) {
   return fmt::format("{}; train.batch_size=auto finds the largest that does.",
                      fits > 0 ? fmt::format("train.batch_size={} should fit", fits * world)
                               : "A smaller train.batch_size may fit");
+}
+
+// A list has no key beside it.
+std::string recompute_setting(const YamlNode& model) {
+  if (model.is_map()) return "model.recompute=true";
+  if (model.is_scalar())
+    return fmt::format("'model={{preset: {}, recompute: true}}'", model.text());
+  return "model.recompute: true beside model.layers";
 }
 
 /// Collects what is worth telling.
@@ -146,6 +155,12 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
     const bool gpu = experiment.device.kind == DeviceKind::cuda;
     narrow.compute = gpu ? compute_dtype(PrecisionKind::automatic, experiment.device) : DType::bf16;
     remedies.add(fmt::format("precision={}", name_of(narrow.compute)), saved_by(batch, narrow));
+  }
+  if (recomputed_blocks(*experiment.network->model().net).empty()) {
+    SummaryOptions again = options;
+    again.recompute = true;
+    remedies.add(recompute_setting(config.model), saved_by(batch, again),
+                 "blocks run twice: up to a third more time");
   }
   const int64_t moment = ParameterArena::bytes_of(experiment.arena->parameters(), {}).trainable;
   if (moments_of(config.optimizer) > 0) {

@@ -218,16 +218,18 @@ class Sums {
 
 }  // namespace
 
+// The loop for a call is chosen first: for_each_run() is compiled once, not with each of them.
+
 template <class T>
 void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
                   double* sum, double* squares) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
-  visit_inner<T>(inner, [&]<int Inner>() {
-    for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
-      sums.stretch_of(thread, channel, [&](float* first, float* second) {
-        moments_stretch<Inner>(x + row * inner, shift + channel, rows, inner, first, second);
-      });
+  decltype(&moments_stretch<0, T>) loop = nullptr;
+  visit_inner<T>(inner, [&]<int Inner>() { loop = moments_stretch<Inner, T>; });
+  for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
+    sums.stretch_of(thread, channel, [&](float* first, float* second) {
+      loop(x + row * inner, shift + channel, rows, inner, first, second);
     });
   });
   sums.finish(sum, squares);
@@ -237,16 +239,16 @@ template <class T>
 void norm_apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
                 T* y) {
   const int64_t inner = p.planes.inner;
+  decltype(&apply_rows<0, Identity, false, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() {
     visit_norm_activation(p.activation, [&]<class F>() {
-      visit_bool(residual != nullptr, [&]<bool Residual>() {
-        for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
-          apply_rows<Inner, F, Residual>(x + row * inner,
-                                         Residual ? residual + row * inner : nullptr,
-                                         factors.at(channel), rows, inner, y + row * inner);
-        });
-      });
+      visit_bool(residual != nullptr,
+                 [&]<bool Residual>() { loop = apply_rows<Inner, F, Residual, T>; });
     });
+  });
+  for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
+    const int64_t at = row * inner;
+    loop(x + at, residual ? residual + at : nullptr, factors.at(channel), rows, inner, y + at);
   });
 }
 
@@ -256,20 +258,23 @@ void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, c
                         double* correlation) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
+  bool reads_y = false;
+  decltype(&backward_stretch<0, Identity, false, false, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() {
     visit_norm_activation(p.activation, [&]<class F>() {
+      reads_y = from_y<F>;
       visit_bool(dresidual != nullptr, [&]<bool Keep>() {
         visit_bool(x != nullptr, [&]<bool Correlate>() {
-          for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
-            const int64_t at = row * inner;
-            sums.stretch_of(thread, channel, [&](float* first, float* second) {
-              backward_stretch<Inner, F, Keep, Correlate>(
-                  Correlate ? x + at : nullptr, from_y<F> ? y + at : nullptr, dy + at,
-                  factors.at(channel), rows, inner, Keep ? dresidual + at : nullptr, first, second);
-            });
-          });
+          loop = backward_stretch<Inner, F, Keep, Correlate, T>;
         });
       });
+    });
+  });
+  for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
+    const int64_t at = row * inner;
+    sums.stretch_of(thread, channel, [&](float* first, float* second) {
+      loop(x ? x + at : nullptr, reads_y ? y + at : nullptr, dy + at, factors.at(channel), rows,
+           inner, dresidual ? dresidual + at : nullptr, first, second);
     });
   });
   sums.finish(sum, correlation);
@@ -280,18 +285,20 @@ void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* d
                          const NormFactors& factors, const float* offset, const float* slope,
                          T* dx) {
   const int64_t inner = p.planes.inner;
+  bool reads_x = slope != nullptr, reads_y = false;
+  decltype(&backward_rows<0, Identity, false, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() {
     visit_norm_activation(p.activation, [&]<class F>() {
-      visit_bool(slope != nullptr, [&]<bool Slope>() {
-        for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
-          const int64_t at = row * inner;
-          backward_rows<Inner, F, Slope>(Slope || from_x<F> ? x + at : nullptr,
-                                         from_y<F> ? y + at : nullptr, dy + at, factors.at(channel),
-                                         Slope ? offset + channel : nullptr,
-                                         Slope ? slope + channel : nullptr, rows, inner, dx + at);
-        });
-      });
+      reads_x = reads_x || from_x<F>;
+      reads_y = from_y<F>;
+      visit_bool(slope != nullptr, [&]<bool Slope>() { loop = backward_rows<Inner, F, Slope, T>; });
     });
+  });
+  for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
+    const int64_t at = row * inner;
+    loop(reads_x ? x + at : nullptr, reads_y ? y + at : nullptr, dy + at, factors.at(channel),
+         slope ? offset + channel : nullptr, slope ? slope + channel : nullptr, rows, inner,
+         dx + at);
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -40,12 +41,14 @@ inline int team_size(int64_t count, int64_t grain) {
 #endif
 }
 
-/// Calls fn(begin, end, thread) over a partition of [0, count). fn must not throw.
-template <class Fn>
-void parallel_ranges(int64_t count, int64_t grain, Fn&& fn) {
+/// Calls call(fn, begin, end, thread) over a partition of [0, count); one region of OpenMP for all
+/// loops, as each takes a compiler as long as the loop in it.
+inline void run_ranges(int64_t count, int64_t grain,
+                       void (*call)(const void* fn, int64_t begin, int64_t end, int thread),
+                       const void* fn) {
   if (count <= 0) return;
   if (team_size(count, grain) == 1) {
-    fn(int64_t{0}, count, 0);
+    call(fn, 0, count, 0);
     return;
   }
 #ifdef _OPENMP
@@ -55,9 +58,18 @@ void parallel_ranges(int64_t count, int64_t grain, Fn&& fn) {
     const int64_t thread = omp_get_thread_num();
     const int64_t begin = count * thread / threads;
     const int64_t end = count * (thread + 1) / threads;
-    if (begin < end) fn(begin, end, static_cast<int>(thread));
+    if (begin < end) call(fn, begin, end, static_cast<int>(thread));
   }
 #endif
+}
+
+/// Calls fn(begin, end, thread) over a partition of [0, count). fn must not throw.
+template <class Fn>
+void parallel_ranges(int64_t count, int64_t grain, const Fn& fn) {
+  const auto call = [](const void* f, int64_t begin, int64_t end, int thread) {
+    (*static_cast<const Fn*>(f))(begin, end, thread);
+  };
+  run_ranges(count, grain, call, std::addressof(fn));
 }
 
 }  // namespace whisker::cpu

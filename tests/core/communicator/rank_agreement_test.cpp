@@ -55,13 +55,21 @@ TEST(RankAgreement, NamesTheRankAndTheFirstDifference) {
                     HasSubstr("b.png is 'dog, 10 bytes', on rank 0 it is missing")));
   const Facts shorter = {files[0], files[1]};
   EXPECT_THAT(verdict({files, shorter, files}), HasSubstr("c.png is missing, on rank 0"));
+  // A class folder's file in another's: nothing is missing, the labels differ.
+  const Facts moved = {files[0], {"dog/b.png", "dog, 10 bytes"}, files[2]};
+  EXPECT_THAT(
+      verdict({files, moved, files}),
+      HasSubstr("dog/b.png ('dog, 10 bytes') is in place of rank 0's b.png ('dog, 10 bytes')"));
+  const Facts twice = {files[0], files[0]}, once = {files[0]};
+  EXPECT_THAT(verdict({twice, once, twice}), HasSubstr("a.png is missing, on rank 0"));
   const Facts turned = {files[1], files[0], files[2]};
   EXPECT_THAT(verdict({files, files, turned}), HasSubstr("b.png comes in another order"));
 }
 
 TEST(RankAgreement, ForeignTextKeepsToItsFact) {
   const Facts one = {{"a\tb\nc", "x"}}, other = {{"a", "b"}, {"c", "x"}};
-  EXPECT_THAT(verdict({one, other, one}), HasSubstr("is missing, on rank 0 it is 'x'"));
+  EXPECT_THAT(verdict({one, other, one}),
+              HasSubstr("a ('b') is in place of rank 0's a\\x09b\\x0ac ('x')"));
 }
 
 TEST(RankAgreement, AHashThatDiffersAloneIsToldToo) {

@@ -14,6 +14,7 @@
 namespace whisker {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -152,7 +153,23 @@ TEST(TorchFile, ReadsTheNamesOfItsClasses) {
   const std::string content = old_file(model + text("classes") + three + "s");
   const SafetensorsFile file = parse_torch_file(std::as_bytes(std::span(content)), "w.pth");
   EXPECT_FALSE(file.metadata().contains("classes"));
-  EXPECT_THAT(file.notes(), ElementsAre(HasSubstr("left out: 'classes'")));
+  EXPECT_THAT(
+      file.notes(),
+      ElementsAre("w.pth: the names of classes in 'classes' are left out: they are 3, and no "
+                  "tensor has as many rows",
+                  HasSubstr("left out: 'classes'")));
+  const std::string gap = "}" + text("cat") + integer(2) + "s" + text("dog") + integer(0) + "s";
+  const std::string with_gap = old_file(model + text("class_to_idx") + gap + "s");
+  EXPECT_THAT(parse_torch_file(std::as_bytes(std::span(with_gap)), "w.pth").notes(),
+              Contains(HasSubstr("their numbers are not 0 to 1, each once")));
+  const std::string other = "](" + text("cat") + text("dog") + "e";
+  EXPECT_THAT(torch_refusal(old_file(model + text("classes") + other + "s" + text("class_to_idx") +
+                                     numbered + "s")),
+              HasSubstr("w.pth: 'classes' and 'class_to_idx' contradict each other: output 0 is "
+                        "'cat' by the first, 'dog' by the second."));
+  EXPECT_EQ(torch_refusal(old_file(model + text("classes") + listed + "s" + text("class_to_idx") +
+                                   numbered + "s")),
+            "no error");
 }
 
 // Tensors with attributes, those of types without a storage of their own, and Python 2's dicts.

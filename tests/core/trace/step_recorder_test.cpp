@@ -1,7 +1,9 @@
 // A recorded step: what is saved, who is named, which layer ran, what is left out, all values.
 #include "core/trace/step_recorder.h"
 
+#include "core/autograd/recompute.h"
 #include "core/io/text_table.h"
+#include "core/trace/step_frames.h"
 #include "core/trace/tape_listing.h"
 #include "tests/core/trace/tape_support.h"
 
@@ -179,6 +181,52 @@ TEST(TextTable, WrapsItsWidestColumnsOfTextWhereTheTerminalIsNarrow) {
             (std::vector<std::string>{"ab cd", "efghijk", "l"}));
   EXPECT_EQ(wrap_text("\u2207\u2207\u2207 \u2207", 3, CutWords::longest),
             (std::vector<std::string>{"\u2207\u2207\u2207", "\u2207"}));
+}
+
+// The block's operators are shown once, with what they keep when backward runs them again.
+TEST(StepRecorder, ARecomputedBlockIsShownOnce) {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  StepRecorder recorder({.values = true});
+  const Tensor y =
+      recompute("block",
+                [&](const Tensor& h, bool) {
+                  const Tensor inner = recompute(
+                      "block.inner", [&](const Tensor& z, bool) { return tanh(z * w); }, h, {{w}});
+                  return exp(inner);
+                },
+                x * 2.0, {{w}});
+  backward(sum(y));
+  const Recording recording = recorder.recording();
+  std::vector<std::string> ops, backward_ops;
+  for (const TapeEntry& entry : recording.entries) {
+    if (entry.kind == TapeKind::op) {
+      ops.push_back(fmt::format("{}{}: {}", entry.name, entry.recomputed() ? " again" : "",
+                                entry.saved_bytes()));
+    }
+    if (entry.name == "tanh") {
+      EXPECT_THAT(entry.outputs[0].gradient.all, ElementsAre(testing::Gt(0), testing::Gt(0)));
+      EXPECT_EQ(entry.layer, "block.inner");
+      EXPECT_EQ(entry.given.size(), 1u);
+    }
+  }
+  for (const size_t i : recording.backward_order()) {
+    backward_ops.push_back(recording.entries[i].name);
+  }
+  EXPECT_THAT(ops, ElementsAre("affine: 0", "mul again: 0", "tanh again: 0", "recompute again: 0",
+                               "exp again: 0", "recompute: 16", "sum: 0"));
+  EXPECT_THAT(backward_ops, ElementsAre("sum", "recompute", "exp", "recompute", "tanh", "mul",
+                                        "affine", "leaf", "leaf"));
+  const StepFrames frames(recording);
+  const auto kept = [&](const std::string& heading) {
+    for (size_t i = 0; i < frames.count(); ++i) {
+      if (frames.text(i).find(heading) != std::string::npos) return frames.text(i);
+    }
+    return std::string();
+  };
+  EXPECT_THAT(kept("forward: 3 tanh"),
+              HasSubstr("keeps nothing for backward, which runs it again; 0 B in all"));
+  EXPECT_THAT(kept("backward 2: 6 recompute"), HasSubstr("frees input; 16 B, 32 B still kept"));
+  EXPECT_THAT(kept("backward 2: 6 recompute"), HasSubstr("dx = dy, once the block has run again"));
 }
 
 }  // namespace

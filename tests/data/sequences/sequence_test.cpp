@@ -304,7 +304,8 @@ TEST(TextStream, RowsGoOnWhereTheyEnded) {
                          [] {
                            TextStream({1, 2}, {.rows = 4});
                          }),
-              HasSubstr("too short"));
+              HasSubstr("a text of 2 tokens is too short for 4 rows. Use a longer text, or a batch size "
+                        "of at most 1 (train.batch_size, or --batch-size of evaluate)."));
 }
 
 // --- series and rows -----------------------------------------------------------------------------

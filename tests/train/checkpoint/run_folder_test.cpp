@@ -190,7 +190,12 @@ TEST(RunFolder, OddNamesAndPlacesAreRefused) {
     EXPECT_THROW(RunFolder::create(folder.path(), name), Error) << name;
   }
   std::ofstream(folder / "file") << "x";
-  EXPECT_THROW(RunFolder::create(folder / "file", "a"), Error);
+  for (const fs::path& runs : {folder / "file", folder / "file/deeper"}) {
+    EXPECT_THAT(test::message_of(ErrorKind::usage, [&] { RunFolder::create(runs, "a"); }),
+                testing::HasSubstr("/file', which is a file. Name another with runs=FOLDER"));
+  }
+  EXPECT_THAT(test::message_of(ErrorKind::usage, [&] { RunFolder::create(folder.path(), "file"); }),
+              testing::HasSubstr("/file' is a file, where the folder of this run should be"));
   EXPECT_THROW(RunFolder::open(folder / "missing"), Error);
   EXPECT_THROW(RunFolder::open(folder.path()), Error);  // no config.yaml
   if (::geteuid() == 0) return;                         // root may write anywhere

@@ -168,6 +168,22 @@ TEST(ResolveConfig, FineTuningFollowsTheNumberOfImages) {
   EXPECT_EQ(config.unfreeze_at, few.head_epochs);
 }
 
+// An own number of epochs is divided: the head alone would be no fine-tuning.
+TEST(ResolveConfig, FineTuningDividesGivenEpochs) {
+  const StripeFolder data;
+  const auto unfreeze_at = [&](const std::vector<std::string>& overrides) {
+    const OneCommand one{.data = (data / "train").string(), .weights = "w.pth", .model = ""};
+    return one_command_config(one, overrides).unfreeze_at;
+  };
+  EXPECT_EQ(unfreeze_at({}), 30);
+  EXPECT_EQ(unfreeze_at({"train.epochs=46"}), 30);
+  EXPECT_EQ(unfreeze_at({"train.epochs=100"}), 30);
+  EXPECT_EQ(unfreeze_at({"train.epochs=20"}), 13);
+  EXPECT_EQ(unfreeze_at({"train.epochs=2"}), 1);
+  EXPECT_EQ(unfreeze_at({"train.epochs=1"}), 1);
+  EXPECT_EQ(unfreeze_at({"train.epochs=20", "unfreeze_at=5"}), 5);
+}
+
 // Which is no reason to refuse a head alone.
 TEST(ResolveConfig, FineTuningOfManyImagesLeavesTheFirstBlocksAlone) {
   const TemporaryFolder data;

@@ -126,6 +126,20 @@ TEST(Experiment, F1IsNamedAndOldRunsKeepTheirs) {
               HasSubstr("Name it: train.positive_class, one of 'c0', 'c1'"));
   EXPECT_THAT(error_of(data.config({"train.positive_class=C0"}), ErrorKind::usage),
               HasSubstr("train.positive_class: expected one of 'c0', 'c1', got 'C0'"));
+  std::filesystem::remove_all(data / "val/c1");
+  EXPECT_THAT(
+      error_of(data.config({"train.metric=f1_class", "train.positive_class=c1"}), ErrorKind::data),
+      HasSubstr("f1_class is that of 'c1', of which the validation data have no images"));
+  EXPECT_EQ(best_of({"train.metric=f1_class", "train.positive_class=c1"}, resumed).name,
+            "f1_class");
+}
+
+TEST(Experiment, ARunTrainsSomething) {
+  const StripeFolder data;
+  EXPECT_THAT(error_of(data.config({"freeze=['*']"}), ErrorKind::usage),
+              HasSubstr("freeze: no parameter is left to train. Freeze fewer"));
+  EXPECT_THAT(error_of(data.config({"freeze=['*']", "unfreeze_at=1"}), ErrorKind::usage),
+              HasSubstr("no parameter is left to train before unfreeze_at"));
 }
 
 // What a run was told about its classes goes with its weights.
@@ -278,6 +292,8 @@ TEST(Experiment, SaysWhichSettingsHaveNoEffect) {
   EXPECT_THAT(notes_of(language_config(folder)), testing::Not(HasSubstr("no effect")));
   const StripeFolder data;
   EXPECT_THAT(notes_of(data.config()), testing::Not(HasSubstr("no effect")));
+  EXPECT_THAT(notes_of(data.config({"freeze_norm=true", "model.layers=[global_avg_pool2d]"})),
+              HasSubstr("freeze_norm has no effect: the model has no normalisation layer"));
   const std::string one_unit =
       notes_of(data.config({"model.head=[{dense: {units: 1, activation: softmax}}]"}));
   EXPECT_THAT(one_unit, HasSubstr("softmax over one unit would always be 1: taken as a sigmoid"));

@@ -136,6 +136,9 @@ TEST(Trainer, StopsEarlyWhenTheMetricStalls) {
   double lowest = 1e9;
   for (const EpochEvent& event : run.recorder.epochs) lowest = std::min(lowest, *event.val_loss);
   EXPECT_EQ(result.best_metric, lowest);
+  TestRun whole(data.config({"train.epochs=4", "train.early_stopping.patience=3",
+                             "train.early_stopping.min_delta=10", "train.metric=loss"}));
+  EXPECT_EQ(whole.train().reason, StopReason::finished) << "there was no epoch left to stop";
 }
 
 TEST(Trainer, AnEarlyStoppedRunTrainsNoMoreUntilItIsAskedTo) {

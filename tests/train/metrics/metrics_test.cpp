@@ -97,6 +97,19 @@ TEST(Metrics, OfTwoClassesEachF1IsNamed) {
   EXPECT_EQ(json.at("positive_class").as_string(), "defect");
 }
 
+TEST(Metrics, OfAClassWithoutExamplesNothingIsMeasured) {
+  ClassificationMetrics metrics({"cat", "dog"}, 0, "images", "dog");
+  metrics.add(std::vector<float>{0.9F, 0.1F}, 0);
+  EXPECT_EQ(metrics.line(),
+            "loss 0.0000 accuracy 1.0000 f1_macro 1.0000 f1_class(dog) not measured");
+  JsonWriter writer(NonFinite::null);
+  metrics.write(writer.begin_object());
+  const JsonValue json = JsonValue::parse(writer.end_object().str(), {});
+  EXPECT_TRUE(json.at("f1_class").is_null());
+  EXPECT_TRUE(json.at("per_class").items()[1].at("recall").is_null());
+  EXPECT_EQ(json.at("per_class").items()[0].at("recall").as_double(), 1);
+}
+
 TEST(Metrics, TopKCountsTiesAgainstTheLabel) {
   ClassificationMetrics metrics(std::vector<std::string>(7, "x"), 5);
   const std::vector<float> falling = {7, 6, 5, 4, 3, 2, 1};
@@ -137,7 +150,7 @@ TEST(Metrics, TableNamesClassesAndHoldsTheMatrixUpToTwentyClasses) {
             "class                   images  precision  recall      f1\n"
             "----------------------  ------  ---------  ------  ------\n"
             "a very long class name       1     1.0000  1.0000  1.0000\n"
-            "b                            0     0.0000  0.0000  0.0000\n"
+            "b                            0          -       -       -\n"
             "\n"
             "confusion matrix: rows are labels, columns predictions\n"
             "                        a very long class name  b\n"
@@ -156,7 +169,7 @@ TEST(Metrics, WideNamesAreNumbersInTheMatrix) {
             "   class             images  precision  recall      f1\n"
             "-  ----------------  ------  ---------  ------  ------\n"
             "1  golden retriever       1     0.0000  0.0000  0.0000\n"
-            "2  golden eagle\\x1b       0     0.0000  0.0000  0.0000\n"
+            "2  golden eagle\\x1b       0     0.0000       -       -\n"
             "\n"
             "confusion matrix: rows are labels, columns predictions, numbered as above\n"
             "   1  2\n"

@@ -89,6 +89,19 @@ TEST(MemoryAdvice, SaysThatNothingFitsOfOneImageOnly) {
   EXPECT_EQ(batch_that_fits(eight, int64_t{1} << 40), 4) << "half of what did not fit";
 }
 
+TEST(MemoryAdvice, NamesTheSettingThatRecomputes) {
+  const StripeFolder data;
+  const auto advice = [&](const std::string& model) {
+    return memory_advice(
+        Experiment(data.config({"model=" + model, "data.image_size=64", "train.batch_size=16"})),
+        int64_t{64} << 20);
+  };
+  EXPECT_THAT(advice("small_resnet"),
+              HasSubstr(" 'model={preset: small_resnet, recompute: true}': "));
+  EXPECT_THAT(advice("{preset: small_resnet}"), HasSubstr(" model.recompute=true: "));
+  EXPECT_THAT(advice("{preset: small_resnet, recompute: true}"), Not(HasSubstr("recompute")));
+}
+
 // The advice speaks of what the batches hold and names what makes that smaller.
 TEST(MemoryAdvice, SpeaksOfWhatTheRunIsTrainedOn) {
   const TemporaryFolder folder;
@@ -173,9 +186,11 @@ TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfEveryKindOfPreset) {
     const char* preset;
     int64_t side, batch;
   };
-  const Case cases[] = {{"keras_small", 64, 16},   {"chollet", 128, 4}, {"small_resnet", 64, 16},
-                        {"squeezenet1_1", 96, 16}, {"vgg16", 32, 4},    {"resnet18", 64, 16},
-                        {"resnet50", 64, 8}};
+  const Case cases[] = {
+      {"keras_small", 64, 16},  {"chollet", 128, 4},
+      {"small_resnet", 64, 16}, {"squeezenet1_1", 96, 16},
+      {"vgg16", 32, 4},         {"resnet18", 64, 16},
+      {"resnet50", 64, 8},      {"{preset: small_resnet, recompute: true}", 64, 16}};
   const StripeFolder data;
   for (const Case& row : cases) {
     for (const DType dtype : test_dtypes(GetParam())) {
