@@ -132,7 +132,7 @@ class FileTensor {
     if (wanted.size() != 4) return;
     const std::vector<uint64_t> channels_second = {wanted[0], wanted[3], wanted[1], wanted[2]};
     reordered = tensor.shape == channels_second && wanted[3] * wanted[1] * wanted[2] > 0 &&
-                (wanted[3] > 1 || !plain) && wanted[1] * wanted[2] > 1;
+                !(plain && (wanted[3] == 1 || wanted[1] * wanted[2] == 1));
   }
 
   RecordedValues values() const {
@@ -182,7 +182,7 @@ RecordingComparison RecordingComparison::of(const Recording& a, const Recording&
     const auto found = in_b.find(a_keys[entry]);
     if (found == in_b.end()) {
       if (output == 0 && !gradient) {
-        result.unmatched.push_back(fmt::format("A alone has {}", a.label(entry)));
+        result.unmatched.push_back(fmt::format("A alone has {}", printable(a.label(entry))));
       }
       return;
     }
@@ -193,7 +193,7 @@ RecordingComparison RecordingComparison::of(const Recording& a, const Recording&
       if (gradient) return;
       ++result.misshapen;
       result.unmatched.push_back(fmt::format(
-          "{} is {} in A, {} in B", tensor_name(a, entry, output), shape,
+          "{} is {} in A, {} in B", printable(tensor_name(a, entry, output)), shape,
           output < other.outputs.size() ? other.outputs[output].shape.str() : "no result"));
       return;
     }
@@ -201,7 +201,7 @@ RecordingComparison RecordingComparison::of(const Recording& a, const Recording&
     compare(result, a, entry, output, gradient, of_b.dtype, values_of(of_b, gradient));
   });
   for (const auto& [key, entry] : left) {
-    result.unmatched.push_back(fmt::format("B alone has {}", b.label(entry)));
+    result.unmatched.push_back(fmt::format("B alone has {}", printable(b.label(entry))));
   }
   count_units(result);
   return result;
@@ -287,8 +287,8 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
   line("B  " + b);
   text += "\n";
   const auto shown = [](const TensorDifference& one) {
-    return (one.gradient ? "gradient of " : "") + one.name +
-           (one.layer.empty() ? "" : ", layer " + one.layer);
+    return fmt::format("{}{}{}{}", one.gradient ? "gradient of " : "", printable(one.name),
+                       one.layer.empty() ? "" : ", layer ", printable(one.layer));
   };
   for (const bool gradient : {false, true}) {
     const auto total = std::ranges::count(tensors, gradient, &TensorDifference::gradient);
