@@ -34,8 +34,8 @@ class NormalisedNames {
   std::string first_;
 };
 
-/// A sentence for each pair of classes that differ in case, blanks or Unicode's normal form alone;
-/// at most eight, then how many more.
+/// A sentence for each pair of classes that differ little (in case, blanks, ...), and for names
+/// that join others or mean a missing value; at most eight, then how many more.
 std::vector<std::string> similar_classes(std::span<const std::string> classes);
 
 }  // namespace whisker

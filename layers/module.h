@@ -62,7 +62,7 @@ struct OperatorCost {
   int64_t kept_in_f32 = 0;          ///< bytes kept besides when that dtype is f32
   int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
   std::optional<Conv2dGeometry> convolution = {};  ///< whose kernels have a workspace besides
-  bool view = false;            ///< the output is the input's memory
+  bool view = false;                               ///< the output is the input's memory
 };
 
 /// Says that a layer is made over another one's parameters.

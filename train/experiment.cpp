@@ -7,6 +7,8 @@
 #include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/nvidia/cuda_library.h"
+#include "layers/activation.h"
+#include "layers/dense.h"
 #include "layers/memory_plan.h"
 #include "layers/recomputed_blocks.h"
 #include "train/config/memory_limit.h"
@@ -221,6 +223,32 @@ void cache_features(Experiment& experiment) {
                                     std::move(experiment.train), std::move(order), options);
 }
 
+// "relu limits its outputs to 0 and above" of the last layer; "" where nothing does.
+std::string limit_of_outputs(const Model& model) {
+  if (model.net->size() == 0) return "";
+  const Module* const last = model.net->layer(model.net->size() - 1).get();
+  Activation kind = Activation::none;
+  if (const auto* dense = dynamic_cast<const Dense*>(last)) {
+    kind = dense->options().activation.kind;
+  } else if (const auto* layer = dynamic_cast<const ActivationLayer*>(last)) {
+    kind = layer->activation().kind;
+  }
+  constexpr std::pair<Activation, const char*> ranges[] = {
+      {Activation::relu, "0 and above"},
+      {Activation::relu6, "0 to 6"},
+      {Activation::tanh, "-1 to 1"},
+      {Activation::sigmoid, "0 to 1"},
+      {Activation::hard_sigmoid, "0 to 1"},
+      {Activation::softplus, "above 0"},
+      {Activation::gelu, "-0.17 and above"},
+      {Activation::silu, "-0.28 and above"},
+      {Activation::hard_swish, "-0.38 and above"}};
+  for (const auto& [bounded, range] : ranges) {
+    if (bounded == kind) return fmt::format("{} limits its outputs to {}", name_of(kind), range);
+  }
+  return "";
+}
+
 // Settings without effect, of the configuration and of the model for this task, or hardly meant.
 void add_unused(const Config& config, int world, const Model& model, const Signature& signature,
                 std::vector<std::string>& notes) {
@@ -231,6 +259,13 @@ void add_unused(const Config& config, int world, const Model& model, const Signa
   const auto is_norm = [](const auto& one) { return one->role() == ParameterRole::norm; };
   if (config.freeze_norm && std::ranges::none_of(model.net->parameters(), is_norm)) {
     notes.emplace_back("freeze_norm has no effect: the model has no normalisation layer");
+  }
+  if (const std::string limit = limit_of_outputs(model); !limit.empty()) {
+    notes.push_back(fmt::format(
+        "the last layer's {}: {}. Leave it out", limit,
+        signature.task() == Task::regression
+            ? "targets are scaled to mean 0 and deviation 1, and nothing beyond can be forecast"
+            : "the loss takes them for logits, numbers of any size"));
   }
   if (signature.task() == Task::classification || !model.named_output) return;
   const bool softmax = *model.named_output == OutputKind::softmax;

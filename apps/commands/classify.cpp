@@ -190,7 +190,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
   require_acting_options(*invocation.command, use);
   int code = 0;
   if (std::holds_alternative<TextInput>(input)) {
-    code = classify_given_texts(network, arguments, ranks);
+    code = classify_given_texts(network, arguments, ranks, invocation.verbosity);
   } else if (std::holds_alternative<RowsInput>(input)) {
     code = classify_row_files(network, arguments, ranks, invocation.verbosity);
   } else if (std::holds_alternative<SeriesInput>(input)) {

@@ -14,6 +14,8 @@
 #include "train/inference/sequence_classifier.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <utility>
@@ -38,12 +40,22 @@ LabelledRows rows_of(const std::string& path, const Network& network,
   const std::string column = arguments.label_column.empty()
                                  ? find_label_column(file, input, network.classes())
                                  : arguments.label_column;
-  return labelled_rows(std::move(file), {.label_column = column,
-                                         .features = input.features,
-                                         .max_bad = 1,
-                                         .header = input.header,
-                                         .classes = network.classes(),
-                                         .names = input.names});
+  LabelledRows rows = labelled_rows(std::move(file), {.label_column = column,
+                                                      .features = input.features,
+                                                      .max_bad = 1,
+                                                      .header = input.header,
+                                                      .classes = network.classes(),
+                                                      .names = input.names});
+  std::ranges::move(unlike_training(rows, input), std::back_inserter(rows.notes));
+  return rows;
+}
+
+// Six digits, or those that tell values apart by a thousandth of `deviation`, the scaling's.
+std::string forecast_number(double value, double deviation, bool log) {
+  const double unit = log ? deviation * std::abs(value) : deviation;
+  const double digits = std::log10(std::abs(value)) - std::log10(unit);
+  return fmt::format("{:.{}g}", value,
+                     std::isfinite(digits) ? std::clamp(static_cast<int>(digits) + 4, 6, 17) : 6);
 }
 
 // A line per step ahead: its number, and the value of each target. What was assumed and left out in
@@ -71,7 +83,8 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
   std::string text;
   for (size_t at = 0; at < values.size(); ++at) {
     if (at % targets == 0) text += fmt::format("{}: +{}", printable(path), at / targets + 1);
-    text += fmt::format("  {} {:.6g}", printable(input.targets[at % targets]), values[at]);
+    text += fmt::format("  {} {}", printable(input.targets[at % targets]),
+                        forecast_number(values[at], input.target_scaling[at].deviation, input.log));
     if (at % targets + 1 == targets) text += "\n";
   }
   return text;
@@ -80,7 +93,7 @@ std::string forecast_text(const Network& network, const std::string& path, bool 
 }  // namespace
 
 int classify_given_texts(const Network& network, const ClassifyArguments& arguments,
-                         RankGroup& ranks) {
+                         RankGroup& ranks, int verbosity) {
   for (const std::string& word : arguments.inputs) {
     if (word != "-") {
       fail(ErrorKind::usage,
@@ -90,6 +103,12 @@ int classify_given_texts(const Network& network, const ClassifyArguments& argume
     }
   }
   PredictionPrinter printer(arguments, network, "text", ranks.leads());
+  const auto finish = [&] {
+    const int code = printer.finish();
+    const std::string note = printer.unknown_note();
+    if (!note.empty() && ranks.leads() && verbosity >= 0) tell(printable(note) + "\n");
+    return code;
+  };
   if (ranks.world() > 1) {
     classify_divided(
         ranks, arguments.texts, arguments.batch_size,
@@ -98,7 +117,7 @@ int classify_given_texts(const Network& network, const ClassifyArguments& argume
         },
         [](const Prediction& result) { return packed(result); },
         [&](const std::string& result) { printer.print(unpacked(result)); });
-    return printer.finish();
+    return finish();
   }
   InputNames lines(arguments.inputs, {.null = arguments.null});
   std::span<const std::string> given = arguments.texts;
@@ -110,7 +129,7 @@ int classify_given_texts(const Network& network, const ClassifyArguments& argume
   };
   classify_texts(network, next, arguments.batch_size,
                  [&](const Prediction& result) { printer.print(result); });
-  return printer.finish();
+  return finish();
 }
 
 int classify_row_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks,

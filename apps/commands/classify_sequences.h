@@ -9,7 +9,7 @@ namespace whisker {
 
 /// The texts of --text, then those of standard input.
 int classify_given_texts(const Network& network, const ClassifyArguments& arguments,
-                         RankGroup& ranks);
+                         RankGroup& ranks, int verbosity);
 /// The rows of the files that are named.
 int classify_row_files(const Network& network, const ClassifyArguments& arguments, RankGroup& ranks,
                        int verbosity);

@@ -14,6 +14,7 @@
 #include "apps/terminal/inputs.h"
 #include "core/io/text.h"
 #include "core/io/torch_file.h"
+#include "core/io/yaml.h"
 #include "train/config/device_name.h"
 #include "train/data/run_split.h"
 #include "train/device/autotune_cache.h"
@@ -43,8 +44,35 @@ void check_split_arguments(const EvaluateArguments& arguments, const std::option
   }
 }
 
-// Opens the weights once: they say what is computed in, too.
-Network load_network(const EvaluateArguments& arguments, Device device, const GivenFacts& facts,
+// train.batch_size of a run; nothing for weights made elsewhere.
+std::optional<int64_t> trained_batch_size(const SafetensorsFile& weights) {
+  const auto config = weights.metadata().find("config");
+  if (config == weights.metadata().end()) return std::nullopt;
+  try {
+    const YamlNode root = YamlNode::parse(config->second, "config");
+    const YamlNode* const size = root.is_map() ? root.find_path("train.batch_size") : nullptr;
+    if (size) return size->as_int({.min = 1, .max = int64_t{1} << 31});
+  } catch (const Error&) {  // of another format
+  }
+  return std::nullopt;
+}
+
+// A text is read as so many rows: other rows give each token another beginning.
+void choose_batch_size(const SafetensorsFile& weights, const Network& network,
+                       EvaluateArguments& arguments, const Invocation& invocation) {
+  constexpr int64_t usual = 32;
+  if (arguments.batch_size > 0) return;
+  arguments.batch_size = usual;
+  if (network.signature().task() != Task::language_model) return;
+  const std::optional<int64_t> trained = trained_batch_size(weights);
+  arguments.batch_size = trained.value_or(usual);
+  tell_notes({fmt::format("the text is read as {} rows{}: --batch-size decides otherwise",
+                          arguments.batch_size, trained ? ", as in training" : "")},
+             invocation);
+}
+
+// Opens the weights once: they say what is computed in, too, and a language model's batches.
+Network load_network(EvaluateArguments& arguments, Device device, const GivenFacts& facts,
                      RankGroup& ranks, const Invocation& invocation) {
   const SafetensorsFile file = open_described_weights(arguments.weights, facts.weights_key);
   StoredPrecision computes;
@@ -66,10 +94,11 @@ Network load_network(const EvaluateArguments& arguments, Device device, const Gi
   network.fix_weights();
   tell_notes(network.notes(), invocation);
   if (!computes.note.empty()) tell_notes({computes.note}, invocation);
+  choose_batch_size(file, network, arguments, invocation);
   return network;
 }
 
-int evaluate_as_rank(const EvaluateArguments& arguments, RankGroup& ranks, Invocation& invocation) {
+int evaluate_as_rank(EvaluateArguments arguments, RankGroup& ranks, Invocation& invocation) {
   require_same_command(ranks, *invocation.command);
   if ((arguments.worst > 0) != !arguments.out.empty()) {
     fail(ErrorKind::usage, "evaluate: --worst N goes with --out FILE.html.");
@@ -184,7 +213,7 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
   evaluate
       ->add_option("--batch-size,--batch", arguments->batch_size,
                    "Examples at a time, on each device")
-      ->capture_default_str()
+      ->default_str("32; of a language model that of its training")
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));

@@ -29,7 +29,7 @@ struct EvaluateArguments {
   bool mirror = false;  // --tta
   std::string device = "auto";
   std::string gpus;
-  int64_t batch_size = 32;
+  int64_t batch_size = 0;  // 0: 32, or that of a language model's training
   int workers = auto_workers;
   FactOptions facts;
   std::optional<PrecisionKind> precision;  // that of the file's validation

@@ -41,6 +41,12 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
     std::string text = arguments->prompt;
     generate_text(network, arguments->prompt, arguments->options,
                   [&](std::string_view piece) { text += piece; });
+    const auto& input = network.input<TextInput>();
+    TokenCounts prompt;
+    input.count(arguments->prompt, prompt);
+    if (const std::string note = input.unknown_note(prompt); !note.empty()) {
+      tell_notes({"--prompt: " + note}, invocation);
+    }
     print_result(text + "\n");
     return 0;
   });

@@ -103,7 +103,7 @@ int run_import(const ImportArguments& arguments, const Invocation& invocation) {
   outputs.add_input(arguments.facts.classes);
   const std::unique_ptr<OutputFile> out = outputs.open("-o", arguments.out, import_format);
   const std::string ending = file_ending(arguments.out);
-  constexpr std::string_view other_formats[] = {".onnx", ".pth", ".pt", ".bin",
+  constexpr std::string_view other_formats[] = {".onnx", ".pth", ".pt",   ".bin",
                                                 ".ckpt", ".h5",  ".keras"};
   if (std::ranges::find(other_formats, ending) != std::end(other_formats)) {
     fail(ErrorKind::usage,

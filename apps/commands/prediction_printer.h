@@ -20,6 +20,8 @@ class PredictionPrinter {
   void print(const Prediction& given);
   /// The exit code.
   int finish();
+  /// What the vocabulary lacks of the texts that were printed; "" where it has all their tokens.
+  std::string unknown_note() const;
 
  private:
   const ClassifyArguments& arguments_;
@@ -27,6 +29,8 @@ class PredictionPrinter {
   const char* key_;
   bool leads_;
   bool failed_ = false;
+  const TextInput* text_;  // of a network on texts
+  UnknownTokens tokens_ = {};
   JsonWriter all_;
 };
 

@@ -27,13 +27,15 @@ constexpr size_t cards_per_pair = 6;
 
 std::string data_uri(const Image& image) {
   constexpr int quality = 82;
-  return "data:image/jpeg;base64," + base64(encode_jpeg(image, {.quality = quality, .comment = ""}));
+  return "data:image/jpeg;base64," +
+         base64(encode_jpeg(image, {.quality = quality, .comment = ""}));
 }
 
 // The file's name with its class folder.
 std::string short_name(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const size_t folder = slash == std::string::npos || slash == 0 ? slash : path.rfind('/', slash - 1);
+  const size_t folder =
+      slash == std::string::npos || slash == 0 ? slash : path.rfind('/', slash - 1);
   return folder == std::string::npos ? path : path.substr(folder + 1);
 }
 
@@ -58,9 +60,9 @@ class Page {
     const std::string& predicted = classes_[static_cast<size_t>(one.predicted)];
     const bool right = one.label == one.predicted;
     std::string text = fmt::format("<li class=\"card {}\">\n", right ? "right" : "wrong");
-    text += one.shown.empty() ? images_of(one, predicted)
-                              : fmt::format("<p class=\"text\">{}</p>\n",
-                                            markup(one.shown, KeptLines::all));
+    text += one.shown.empty()
+                ? images_of(one, predicted)
+                : fmt::format("<p class=\"text\">{}</p>\n", markup(one.shown, KeptLines::all));
     text += fmt::format(
         "<p class=\"verdict\"><span>{}</span> <strong>{}</strong> {:.1f} %</p>\n"
         "<p>label <strong>{}</strong> {:.1f} % · loss {:.2f}</p>\n"
@@ -92,7 +94,8 @@ class Page {
           class_activation_maps(network_, inputs, std::vector{one.predicted}).front();
       text = fmt::format(
           "<div class=\"pair\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"{}\" "
-          "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network sees "
+          "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network "
+          "sees "
           "{}\" loading=\"lazy\"></div>\n",
           data_uri(seen), seen.width, seen.height, markup(short_name(one.path)),
           data_uri(with_heat(seen, map)), seen.width, seen.height, markup(predicted));
@@ -163,9 +166,8 @@ Pairs confused_pairs(const std::vector<EvaluatedExample>& examples) {
     if (one.label != one.predicted) by_pair[{one.label, one.predicted}].push_back(&one);
   }
   Pairs pairs(by_pair.begin(), by_pair.end());
-  std::ranges::stable_sort(pairs, [](const auto& a, const auto& b) {
-    return a.second.size() > b.second.size();
-  });
+  std::ranges::stable_sort(
+      pairs, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   pairs.resize(std::min(pairs.size(), most_pairs));
   return pairs;
 }

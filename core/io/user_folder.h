@@ -1,5 +1,5 @@
-// Where a user's caches and data lie: the XDG base directory specification. Paths that a shell would
-// have expanded.
+// Where a user's caches and data lie: the XDG base directory specification. Paths that a shell
+// would have expanded.
 #pragma once
 
 #include <filesystem>

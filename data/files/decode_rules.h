@@ -19,7 +19,7 @@ inline constexpr int newest_data_rules = 3;
 //    are images; texts are .txt files; orientation as Pillow's exif_transpose finds it. NaN at a
 //    row's end is padding; a word such as 'label' in the label's column makes a header of rows.
 // 3. Every path is a folder of its own, too; heat maps of classify --cam are skipped. Tables as
-//    data/sequences/table_header.h and row_file.h say.
+//    data/sequences/table_header.h, row_file.h, time_order.h and scaling.h say.
 // Readings that are as likely as another, such as folders that may be splits or parts, are refused;
 // a run of older rules has read them, and says it: see check_reading().
 

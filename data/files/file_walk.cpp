@@ -24,13 +24,18 @@
 namespace whisker {
 namespace {
 
-WalkedFile walked_file(std::string path, const struct stat& info) {
+int64_t nanoseconds_of(const struct timespec& time) {
   // Unsigned: a time that a damaged file system invents may overflow.
-  const uint64_t modified = static_cast<uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000u +
-                            static_cast<uint64_t>(info.st_mtim.tv_nsec);
+  return static_cast<int64_t>(static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u +
+                              static_cast<uint64_t>(time.tv_nsec));
+}
+
+WalkedFile walked_file(std::string path, const struct stat& info) {
+  // Archives and copies set the time of modification, often to one for all; nobody sets that of
+  // the status change.
   return {.path = std::move(path),
           .bytes = static_cast<uint64_t>(info.st_size),
-          .modified_ns = static_cast<int64_t>(modified)};
+          .modified_ns = std::max(nanoseconds_of(info.st_mtim), nanoseconds_of(info.st_ctim))};
 }
 
 class Walker {

@@ -1,5 +1,5 @@
-// Detects whether a folder's images have changed since they were read: size and modification time,
-// else content. A copied folder has new times and the old content; an edited image has neither.
+// Detects whether a folder's images have changed since they were read: size and time, else
+// content. A copied folder has new times and the old content; an edited image has neither.
 #pragma once
 
 #include "data/images/image_folder.h"
@@ -16,7 +16,7 @@ namespace whisker {
 
 /// A file's state when it was read.
 struct FileStamp {
-  int64_t modified_ns = 0;  ///< modification time, nanoseconds since 1970
+  int64_t modified_ns = 0;  ///< mtime or ctime, the later; nanoseconds since 1970
   uint64_t content = 0;     ///< XXH64 of the bytes; 0: not read, or unreadable
 };
 static_assert(sizeof(FileStamp) == 16);
@@ -34,9 +34,8 @@ class FileStamps {
   void read_rest(int workers, double seconds);
   std::vector<FileStamp> get() const;
 
-  /// The paths of images that differ from `before` (one stamp per image) in modification time and
-  /// content. An unknown content counts as the same. Reads only images of another modification
-  /// time.
+  /// The paths of images that differ from `before` (one stamp per image) in time and content. An
+  /// unknown content counts as the same. Reads only images of another time.
   std::vector<std::string> changed_since(std::span<const FileStamp> before, int workers) const;
   /// Copies the content hashes of `before` for images that have not changed since.
   void set(std::span<const FileStamp> before);

@@ -38,7 +38,7 @@ struct PackOptions {
 //   8 bytes   magic "WHSKPACK"
 //   pixels    of all images, (H, W, 3) u8, one after another
 //   index     one entry per image: u64 offset, u32 height, u32 width (0 x 0 for an unreadable one),
-//             u64 XXH64 of its pixels, and of its own file i64 modification time and u64 XXH64
+//             u64 XXH64 of its pixels, and of its own file i64 time of change and u64 XXH64
 //   trailer   u64 image count, u64 XXH64 of the index, u64 fingerprint, 8 bytes magic again
 // All little-endian. The fingerprint covers the folder's, how images were decoded and the format's
 // version. An image's pixels are checked against their hash at every read: damaged ones are decoded

@@ -120,10 +120,10 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
   }
   if (named.files.empty()) {
     const std::string unsupported = unsupported_formats(named.skipped);
-    const bool texts = unsupported.empty() &&
-                       std::ranges::any_of(named.skipped, [](const SkippedFile& file) {
-                         return file_ending(file.path) == ".txt";
-                       });
+    const bool texts =
+        unsupported.empty() && std::ranges::any_of(named.skipped, [](const SkippedFile& file) {
+          return file_ending(file.path) == ".txt";
+        });
     fail(ErrorKind::data,
          "{}: expected images in class folders, as in {}/cat/1.jpg; found {} and {}{}, "
          "but no JPEG, PNG, BMP, WebP, PBM, PGM or PPM.{}",

@@ -21,7 +21,7 @@ struct ImageFile {
   std::string path;  ///< relative to ImageFolder::root, bytes as on disk
   int64_t label = 0;
   uint64_t bytes = 0;
-  int64_t modified_ns = 0;           ///< modification time, nanoseconds since 1970
+  int64_t modified_ns = 0;           ///< mtime or ctime, the later; nanoseconds since 1970
   bool deep = false, alpha = false;  ///< see WalkedFile
   uint64_t content = 0;              ///< content_hash(); 0: not read
 };

@@ -78,10 +78,11 @@ class Labeller {
                                        counted(repeated_, "image is", "images are")));
     }
     if (unlabelled_.empty()) return std::move(all_);
-    fail(ErrorKind::data,
-         "{}: expected one of the model's classes ({}) as the label of {}. Put files into folders "
-         "named after their class, or give labels by --label-pattern '{{label}}.*' or --csv FILE.{}",
-         options_.name, quoted_list(all_.classes), quoted_list(unlabelled_), naming_classes);
+    fail(
+        ErrorKind::data,
+        "{}: expected one of the model's classes ({}) as the label of {}. Put files into folders "
+        "named after their class, or give labels by --label-pattern '{{label}}.*' or --csv FILE.{}",
+        options_.name, quoted_list(all_.classes), quoted_list(unlabelled_), naming_classes);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/io/counted.h"
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "core/work_progress.h"
 #include "data/sequences/label_reading.h"
@@ -11,9 +12,32 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace whisker {
+
+namespace {
+
+// Of the rows `indices`, for each feature.
+std::vector<std::vector<double>> values_of(const LabelledRows& rows,
+                                           std::span<const int64_t> indices) {
+  std::vector<std::vector<double>> values(static_cast<size_t>(rows.features));
+  for (const int64_t index : indices) {
+    const std::vector<double>& row = rows.values[static_cast<size_t>(index)];
+    for (size_t i = 0; i < row.size(); ++i) values[i % values.size()].push_back(row[i]);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<std::string> RowsInput::value_names() const {
+  if (features == 1) return {"values"};
+  std::vector<std::string> all;
+  for (int64_t i = 1; i <= features; ++i) all.push_back(fmt::format("value {} of a step", i));
+  return all;
+}
 
 std::string RowsInput::json() const {
   JsonWriter json;
@@ -46,6 +70,54 @@ RowsInput RowsInput::from_json(std::string_view text, const std::string& name) {
   return input;
 }
 
+namespace {
+
+// Whether the values of all rows in one column are different whole numbers of rows, from 0 or 1.
+bool counts_rows(std::span<const std::vector<double>> rows, size_t column, int64_t count) {
+  constexpr size_t few = 12;
+  std::vector<bool> seen(static_cast<size_t>(count) + 1);
+  for (const std::vector<double>& row : rows) {
+    const double value = column < row.size() ? row[column] : -1;
+    if (value < 0 || value > static_cast<double>(count) || value != std::floor(value)) return false;
+    const auto number = static_cast<size_t>(value);
+    if (seen[number]) return false;
+    seen[number] = true;
+  }
+  return rows.size() >= few;
+}
+
+// Whether a column of this name holds an index, as spreadsheets and data frames write one.
+bool is_index_name(std::string_view name, size_t column) {
+  const std::string small = to_small_letters(name);
+  return small == "id" || small == "index" || small.starts_with("unnamed:") ||
+         (small.empty() && column == 0);
+}
+
+// Columns that are values as others are, but may number or label the rows.
+void note_doubtful_columns(const RowFile& file, std::span<const size_t> columns, size_t label,
+                           LabelledRows& all) {
+  const auto note = [&](size_t column, std::string_view reason, std::string_view remedy) {
+    all.notes.push_back(
+        fmt::format("{}: column {}{} is read as a value, although {}: {}", file.name, column + 1,
+                    file.names.empty() ? "" : fmt::format(" ({})", excerpt(file.names[column])),
+                    reason, remedy));
+  };
+  const bool named = !file.names.empty();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const bool counts = counts_rows(all.values, i, file.count);
+    if (!counts && !(named && is_index_name(file.names[columns[i]], columns[i]))) continue;
+    note(columns[i], counts ? "it numbers the rows" : "its name is that of an index",
+         "remove the column if it says nothing about other rows");
+  }
+  const auto other = named ? column_called_label(file.names, label) : std::nullopt;
+  if (!other) return;
+  note(*other, "its name is that of a label",
+       fmt::format("remove the column, or name it in data.label_column in place of column {}",
+                   label + 1));
+}
+
+}  // namespace
+
 LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   const bool labelled = options.label_column != no_label_column;
   const bool named = labelled && !is_column_number(options.label_column);
@@ -58,6 +130,8 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   }
   LabelledRows all;
   all.features = options.features;
+  all.name = file.name;
+  all.rules = file.rules;
   all.names = names_of(file, value_columns, options.names);
   all.notes = std::move(file.notes);
   int64_t padded = 0;
@@ -104,6 +178,10 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
         file.name, padded, counted(file.count, "row"),
         padded == 1 ? "this row is" : "these rows are"));
   }
+  // Of the data that train alone: others follow them.
+  if (labelled && options.classes.empty() && options.names.empty()) {
+    note_doubtful_columns(file, value_columns, label, all);
+  }
   all.bad = std::move(file.bad);
   return all;
 }
@@ -132,15 +210,39 @@ void fit_label_evidence(const LabelledRows& rows, std::span<const int64_t> indic
   input.class_like = (static_cast<double>(like) + 0.5) / (static_cast<double>(indices.size()) + 1);
 }
 
-std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices) {
-  std::vector<std::vector<double>> values(static_cast<size_t>(rows.features));
-  for (const int64_t index : indices) {
-    const std::vector<double>& row = rows.values[static_cast<size_t>(index)];
-    for (size_t i = 0; i < row.size(); ++i) values[i % values.size()].push_back(row[i]);
+std::vector<std::string> unlike_training(const LabelledRows& rows, const RowsInput& input) {
+  std::vector<std::string> notes;
+  const auto all = std::ssize(rows.values);
+  int64_t unlike = 0, shortest = std::numeric_limits<int64_t>::max(), longest = 0;
+  for (const std::vector<double>& values : rows.values) {
+    const int64_t steps = std::ssize(values) / rows.features;
+    unlike += steps < input.least_steps || steps > input.most_steps ? 1 : 0;
+    shortest = std::min(shortest, steps);
+    longest = std::max(longest, steps);
   }
+  const auto range = [](int64_t least, int64_t most) {
+    return least == most ? counted(least, "step") : fmt::format("{} to {} steps", least, most);
+  };
+  if (2 * unlike > all) {
+    notes.push_back(
+        fmt::format("{}: {} of {} longer or shorter than those of training: {} here, {} "
+                    "there",
+                    rows.name, unlike, counted(all, "row is", "rows are"), range(shortest, longest),
+                    range(input.least_steps, input.most_steps)));
+  }
+  std::vector<int64_t> indices(rows.values.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  std::vector<Spread> spreads;
+  for (const auto& of_feature : values_of(rows, indices)) spreads.push_back(Spread::of(of_feature));
+  const std::string note = unlike_note(spreads, input.scaling, input.value_names());
+  if (!note.empty()) notes.push_back(fmt::format("{}: {}", rows.name, note));
+  return notes;
+}
+
+std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices) {
   std::vector<Scaling> scaling;
-  for (const std::vector<double>& of_feature : values) {
-    scaling.push_back(Scaling::fitted_to(of_feature));
+  for (const std::vector<double>& of_feature : values_of(rows, indices)) {
+    scaling.push_back(Scaling::fitted_to(of_feature, rows.rules));
   }
   return scaling;
 }

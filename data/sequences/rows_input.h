@@ -27,6 +27,8 @@ struct RowsInput {
   /// class: see find_label_column(). Not known of older weights.
   std::optional<double> class_like = {};
 
+  /// "values" or, of several a step, "value 2 of a step", of each.
+  std::vector<std::string> value_names() const;
   std::string json() const;
   /// Throws checkpoint, naming `name`, for text that json() did not write.
   static RowsInput from_json(std::string_view text, const std::string& name);
@@ -41,6 +43,8 @@ struct LabelledRows {
   std::vector<BadRow> bad;
   std::vector<std::string> notes = {};  ///< what was assumed
   std::vector<std::string> names = {};  ///< of the columns of values, where the first row has them
+  std::string name = {};                ///< of the file
+  int rules = newest_data_rules;
 };
 
 struct LabelledRowsOptions {
@@ -64,6 +68,10 @@ LabelledRows read_labelled_rows(const std::filesystem::path& path,
 /// RowsInput::class_like and the lengths, of the rows `indices`.
 void fit_label_evidence(const LabelledRows& rows, std::span<const int64_t> indices,
                         std::span<const std::string> classes, RowsInput& input);
+
+/// What of the rows is unlike the training data that `input` knows: their lengths, and their
+/// values.
+std::vector<std::string> unlike_training(const LabelledRows& rows, const RowsInput& input);
 
 /// Scaling of each feature over the rows `indices`.
 std::vector<Scaling> fit_scaling(const LabelledRows& rows, std::span<const int64_t> indices);

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace whisker {
 namespace {
 
@@ -29,15 +31,60 @@ std::optional<double> number_of(std::string_view field) {
   return value;
 }
 
-Scaling Scaling::fitted_to(std::span<const double> values) {
+Spread Spread::of(std::span<const double> values) {
   if (values.empty()) return {};
   const auto count = static_cast<double>(values.size());
   double sum = 0, squares = 0;
   for (const double value : values) sum += value;
   const double mean = sum / count;
   for (const double value : values) squares += (value - mean) * (value - mean);
-  const double deviation = std::sqrt(squares / count);
-  return {.mean = mean, .deviation = deviation >= least_deviation ? deviation : 1};
+  return {.mean = mean, .deviation = std::sqrt(squares / count), .count = std::ssize(values)};
+}
+
+bool Spread::is_constant() const {
+  constexpr double rounding = 1e-12;
+  return deviation < least_deviation || deviation <= rounding * std::abs(mean);
+}
+
+Scaling Scaling::fitted_to(std::span<const double> values, int rules) {
+  if (values.empty()) return {};
+  const Spread spread = Spread::of(values);
+  const bool unscaled = rules > 2 ? spread.is_constant() : spread.deviation < least_deviation;
+  return {.mean = spread.mean,
+          .deviation = unscaled ? 1 : spread.deviation,
+          .constant = spread.is_constant()};
+}
+
+std::string unlike_note(std::span<const Spread> values, std::span<const Scaling> trained,
+                        std::span<const std::string> names) {
+  constexpr int64_t few = 8, many = 100;  // a part of the data may vary less than all of them
+  constexpr double far = 3, other_scale = 10;
+  std::string first;
+  int64_t count = 0;
+  for (size_t i = 0; i < std::min(values.size(), trained.size()); ++i) {
+    const auto& [mean, deviation, values_count] = values[i];
+    const Scaling& then = trained[i];
+    const bool unlike = std::abs(mean - then.mean) > far * then.deviation ||
+                        deviation > other_scale * then.deviation ||
+                        (values_count >= many && other_scale * deviation < then.deviation);
+    if (values_count < few || !unlike || count++ > 0) continue;
+    first = fmt::format("{} with mean {:.4g} and deviation {:.4g}, in training {:.4g} and {:.4g}",
+                        names[i], mean, deviation, then.mean, then.deviation);
+  }
+  if (count == 0) return "";
+  return fmt::format("unlike the training data, as in other units: {}{}", first,
+                     count > 1 ? fmt::format("; and {} more", count - 1) : "");
+}
+
+std::string constant_note(std::span<const Scaling> scaling, std::span<const std::string> names) {
+  const auto first = std::ranges::find(scaling, true, &Scaling::constant);
+  if (first == scaling.end()) return "";
+  const auto count = std::ranges::count(scaling, true, &Scaling::constant);
+  return fmt::format(
+      "{} is the same in all training rows, {:.6g}{}: a network learns nothing from "
+      "it, and other values will not be scaled",
+      names[static_cast<size_t>(first - scaling.begin())], first->mean,
+      count > 1 ? fmt::format(" (and so are {} more)", count - 1) : "");
 }
 
 void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling) {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include "core/io/json.h"
+#include "data/files/decode_rules.h"
 
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,16 +18,38 @@ namespace whisker {
 /// text.
 std::optional<double> number_of(std::string_view field);
 
+/// Mean and deviation of `count` values, as they are.
+struct Spread {
+  double mean = 0;
+  double deviation = 0;
+  int64_t count = 0;
+
+  static Spread of(std::span<const double> values);
+  /// Whether the values differ by no more than what rounding leaves.
+  bool is_constant() const;
+};
+
 /// value -> (value - mean) / deviation.
 struct Scaling {
   double mean = 0;
   double deviation = 1;
+  bool constant = false;  ///< fitted to equal values; not stored
 
-  /// Mean 0 and deviation 1 over `values`; the deviation stays 1 where all values are equal.
-  static Scaling fitted_to(std::span<const double> values);
+  /// Mean 0 and deviation 1 over `values`; the deviation stays 1 where all values are equal, up to
+  /// rounding from data.rules 3 on.
+  static Scaling fitted_to(std::span<const double> values, int rules = newest_data_rules);
   double apply(double value) const { return (value - mean) / deviation; }
   double restore(double scaled) const { return scaled * deviation + mean; }
 };
+
+/// That values are far from those of training: their mean lies more than 3 deviations away, or
+/// their deviation is 10 times larger or smaller. `names`: of each of `values`. "" where they are
+/// not, and where there are too few to tell.
+std::string unlike_note(std::span<const Spread> values, std::span<const Scaling> trained,
+                        std::span<const std::string> names);
+
+/// Which values were the same throughout; "" where none were.
+std::string constant_note(std::span<const Scaling> scaling, std::span<const std::string> names);
 
 /// Under `key`, an array of {mean, deviation}; and back.
 void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling);

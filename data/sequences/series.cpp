@@ -5,11 +5,13 @@
 #include "core/io/counted.h"
 #include "core/io/hash.h"
 #include "core/work_progress.h"
+#include "data/sequences/dates.h"
 #include "data/sequences/table_header.h"
 #include "data/sequences/time_order.h"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <span>
@@ -121,6 +123,33 @@ class Windows {
   std::vector<size_t> targets_;  // columns
 };
 
+// What the network sees of a column in the rows before `end`, before scaling.
+std::vector<double> steps_of(const Windows& windows, int64_t end, size_t column) {
+  std::vector<double> values;
+  for (int64_t row = 0; row < end; ++row) {
+    const double value = windows.step(row, column);
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  return values;
+}
+
+// What of a series is unlike the training data that `input` knows.
+void note_unlike(const SeriesInput& input, Series& series) {
+  const double here = series.step_seconds, there = input.step_seconds;
+  if (here > 0 && there > 0 && !is_same_step(here, there)) {
+    series.notes.push_back(fmt::format(
+        "{}: rows are {} apart, in the training data {}: a network takes them for the same",
+        series.name, duration_text(here, here), duration_text(there, there)));
+  }
+  const Windows windows(series, input);
+  std::vector<Spread> columns;
+  for (size_t c = 0; c < input.scaling.size(); ++c) {
+    columns.push_back(Spread::of(steps_of(windows, series.rows(), c)));
+  }
+  const std::string note = unlike_note(columns, input.scaling, input.column_names());
+  if (!note.empty()) series.notes.push_back(fmt::format("{}: {}", series.name, note));
+}
+
 void add_window(const Windows& windows, const SeriesInput& input, int64_t last, SequenceSet& set,
                 ForecastBases& bases) {
   std::vector<float> steps;
@@ -186,10 +215,11 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
   Series series{.name = file.name, .values = {}, .columns = std::ssize(columns), .bad = {}};
   series.positions = columns;
   if (!named) series.names = names_of(file, columns, input.names);
-  if (std::string note = time_order_note(file, columns); !note.empty()) {
-    file.notes.push_back(std::move(note));
-  }
+  series.rules = rules;
+  TimeOrder order = order_by_time(file, columns);
+  series.step_seconds = order.step_seconds;
   series.notes = std::move(file.notes);
+  std::ranges::move(order.notes, std::back_inserter(series.notes));
   const std::vector<BadRow> misshapen = file.bad;
   size_t next_misshapen = 0;
   const auto add_misshapen = [&](int before_line) {
@@ -217,6 +247,7 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
   add_misshapen(std::numeric_limits<int>::max());
   check_bad_rows(file.bad, file.count, max_bad);
   series.bad = std::move(file.bad);
+  note_unlike(input, series);
   return series;
 }
 
@@ -225,18 +256,14 @@ void fit_scaling(const Series& series, const WindowRange& range, SeriesInput& in
   const std::vector<int64_t> ends = windows.within(range);
   input.scaling.clear();
   for (size_t c = 0; c < input.columns.size(); ++c) {
-    std::vector<double> values;
-    for (int64_t row = 0; row < std::min(range.end, series.rows()); ++row) {
-      const double value = windows.step(row, c);
-      if (std::isfinite(value)) values.push_back(value);
-    }
-    input.scaling.push_back(Scaling::fitted_to(values));
+    const int64_t end = std::min(range.end, series.rows());
+    input.scaling.push_back(Scaling::fitted_to(steps_of(windows, end, c), series.rules));
   }
   input.target_scaling.clear();
   for (int64_t j = 0; j < input.outputs(); ++j) {
     std::vector<double> values;
     for (const int64_t last : ends) values.push_back(windows.target(last, j));
-    input.target_scaling.push_back(Scaling::fitted_to(values));
+    input.target_scaling.push_back(Scaling::fitted_to(values, series.rules));
   }
 }
 

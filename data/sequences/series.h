@@ -20,6 +20,8 @@ struct Series {
   std::vector<std::string> names =
       {};                              ///< of columns given by number, where the first row has them
   std::vector<size_t> positions = {};  ///< in a row, from 0, of the columns
+  double step_seconds = 0;             ///< see SeriesInput
+  int rules = newest_data_rules;       ///< see Note [Data rules]
 
   int64_t rows() const { return columns > 0 ? std::ssize(values) / columns : 0; }
   double at(int64_t row, size_t column) const {
@@ -41,7 +43,9 @@ struct ForecastBases {
 /// Reads the columns of `input` from `path`; a first row with names in them is a header. Rows
 /// with a field that is no number (or not above 0, with `log`) are bad: no window includes them.
 /// Throws data for a file that cannot be read, more than `max_bad` bad rows, unknown columns, and
-/// columns of other names than `input` has. `rules`: see Note [Data rules].
+/// columns of other names than `input` has. Notes also say that rows are further or less apart than
+/// `input` knows, and that values are unlike those that its scaling was fitted to. `rules`: see
+/// Note [Data rules].
 Series read_series(const std::filesystem::path& path, const SeriesInput& input, double max_bad,
                    int rules = newest_data_rules);
 

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "data/sequences/table_header.h"
 
 #include <algorithm>
@@ -18,6 +19,17 @@ size_t SeriesInput::target_column(size_t i) const {
   return static_cast<size_t>(found - columns.begin());
 }
 
+std::vector<std::string> SeriesInput::column_names() const {
+  std::vector<std::string> all;
+  for (const std::string& column : columns) {
+    all.push_back(fmt::format(
+        "column {}{}{}", is_column_number(column) ? column : excerpt(column),
+        log ? " in logarithms" : "",
+        difference > 0 ? fmt::format(" in differences to the row {} before", difference) : ""));
+  }
+  return all;
+}
+
 std::string SeriesInput::json() const {
   JsonWriter json;
   json.begin_object().field("kind", "series").list("columns", columns).list("targets", targets);
@@ -27,6 +39,7 @@ std::string SeriesInput::json() const {
   write(json, "target_scaling", target_scaling);
   write_header(json, header);
   if (!names.empty()) json.list("names", names);
+  if (step_seconds > 0) json.field("step_seconds", step_seconds);
   return json.end_object().str();
 }
 
@@ -44,6 +57,9 @@ SeriesInput SeriesInput::from_json(std::string_view text, const std::string& nam
                     .target_scaling = read_scaling(json.at("target_scaling")),
                     .header = read_header(json),
                     .names = read_names(json)};
+  if (const JsonValue* const step = json.find("step_seconds")) {
+    input.step_seconds = step->as_double(1e-9, 1e12);
+  }
   const bool sound = !input.targets.empty() && input.scaling.size() == input.columns.size() &&
                      std::ssize(input.target_scaling) == input.outputs();
   if (!sound) {

@@ -25,10 +25,13 @@ struct SeriesInput {
   std::vector<Scaling> target_scaling = {};  ///< of each output: (horizon, targets)
   Header header = Header::automatic;
   std::vector<std::string> names = {};  ///< of columns given by number, where a header has them
+  double step_seconds = 0;  ///< between most rows, by dates beside the columns; 0: not known
 
   int64_t outputs() const { return horizon * static_cast<int64_t>(targets.size()); }
   /// Position of target `i` among the columns.
   size_t target_column(size_t i) const;
+  /// "column 'temp'", "column 2" of each column, with what is done to it before it is scaled.
+  std::vector<std::string> column_names() const;
   /// Rows that a forecast reads: the window, and the rows for its first differences.
   int64_t rows_needed() const { return window + difference; }
 

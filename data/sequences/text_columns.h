@@ -25,8 +25,8 @@ void refuse_types(const RowFile& file, bool header_known, const TextColumns& col
 /// what is read as labels and texts is the other way round.
 void refuse_likely_columns(const RowFile& file, const TextColumns& columns);
 
-/// The columns that nothing reads, unless both columns were chosen, and what stands in columns without a name behind the text; none
-/// where all are read.
+/// The columns that nothing reads, unless both columns were chosen, and what stands in columns
+/// without a name behind the text; none where all are read.
 std::vector<std::string> unread_columns(const RowFile& file, const TextColumns& columns);
 
 }  // namespace whisker

@@ -1,6 +1,7 @@
 #include "data/sequences/text_input.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "data/sequences/table_header.h"
@@ -65,8 +66,7 @@ UnknownTokens unknown_tokens(const Vocabulary& vocabulary, const TokenCounts& co
   return found;
 }
 
-std::string TextInput::unknown_note(const TokenCounts& counts) const {
-  const UnknownTokens found = unknown_tokens(vocabulary, counts);
+std::string note_of(const UnknownTokens& found) {
   if (found.unknown == 0) return "";
   return fmt::format(
       "{:.1f} % of the {} tokens, such as {}, are not in the vocabulary and are read as one "
@@ -75,9 +75,14 @@ std::string TextInput::unknown_note(const TokenCounts& counts) const {
       excerpt(found.example));
 }
 
-void TextInput::count(std::string_view text, TokenCounts& counts) const {
+std::string TextInput::unknown_note(const TokenCounts& counts) const {
+  return note_of(unknown_tokens(vocabulary, counts));
+}
+
+int64_t TextInput::count(std::string_view text, TokenCounts& counts) const {
   const std::string prepared = prepare_text(text, lowercase, rules);
-  for (const std::string_view token : split_tokens(prepared, level, rules)) {
+  const std::vector<std::string_view> tokens = split_tokens(prepared, level, rules);
+  for (const std::string_view token : tokens) {
     const auto found = counts.find(token);
     if (found == counts.end()) {
       counts.emplace(token, 1);
@@ -85,6 +90,14 @@ void TextInput::count(std::string_view text, TokenCounts& counts) const {
       ++found->second;
     }
   }
+  return std::ssize(tokens);
+}
+
+std::string TextInput::cut_note(int64_t cut, int64_t all) const {
+  if (cut == 0) return "";
+  return fmt::format("{} of {} longer than data.text.max_length: the {} {} tokens of each are read",
+                     cut, counted(all, "text is", "texts are"),
+                     keep == KeptEnd::first ? "first" : "last", max_length);
 }
 
 std::string TextInput::json() const {

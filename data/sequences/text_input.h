@@ -23,6 +23,9 @@ struct UnknownTokens {
   std::string example = {};  ///< the most frequent one
 };
 UnknownTokens unknown_tokens(const Vocabulary& vocabulary, const TokenCounts& counts);
+/// "3.1 % of the 5200 tokens, such as 'x', are not in the vocabulary and are read as one unknown
+/// token"; "" where all are.
+std::string note_of(const UnknownTokens& found);
 
 struct TextInput {
   TokenLevel level = TokenLevel::characters;
@@ -42,11 +45,14 @@ struct TextInput {
   /// and unknown tokens are dropped.
   std::string decode(std::span<const int64_t> numbers) const;
   /// Adds the tokens of `text` to `counts`, as encode() sees them, without the limit on length.
-  void count(std::string_view text, TokenCounts& counts) const;
+  /// Returns how many it has.
+  int64_t count(std::string_view text, TokenCounts& counts) const;
 
-  /// "3.1 % of the 5200 tokens, such as 'x', are not in the vocabulary and are read as one unknown
-  /// token"; "" where all are.
+  /// What the vocabulary lacks of `counts`: see note_of().
   std::string unknown_note(const TokenCounts& counts) const;
+
+  /// That max_length cuts `cut` of `all` texts; "" where it cuts none.
+  std::string cut_note(int64_t cut, int64_t all) const;
 
   std::string json() const;
   /// Throws checkpoint, naming `name`, for text that json() did not write.

@@ -66,6 +66,15 @@ std::optional<Batch> TextStream::next() {
   return batch;
 }
 
+std::string TextStream::unread_note() const {
+  const int64_t unread = std::ssize(tokens_) - 1 - predictions();
+  if (unread == 0) return "";
+  return fmt::format(
+      "the last {} of {} not read, as the {} rows of a batch are equally long "
+      "(train.batch_size, of evaluate --batch-size)",
+      unread, counted(std::ssize(tokens_), "token is", "tokens are"), options_.rows);
+}
+
 std::string TextStream::fingerprint() const {
   Hash64 hash;
   hash.update(std::as_bytes(std::span(tokens_)));

@@ -32,6 +32,8 @@ class TextStream final : public BatchSource {
   /// Predicted tokens per epoch, over all ranks.
   int64_t predictions() const { return options_.rows * row_steps_; }
   std::string fingerprint() const;
+  /// That the last tokens, which fill no step of all rows, are not read; "" where all are.
+  std::string unread_note() const;
 
  private:
   std::vector<int64_t> tokens_;

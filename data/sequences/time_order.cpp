@@ -3,167 +3,264 @@
 #include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/io/unicode.h"
+#include "data/sequences/dates.h"
 #include "data/sequences/scaling.h"
+#include "data/sequences/several_series.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <chrono>
 #include <cmath>
-#include <cstring>
-#include <ctime>
+#include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace whisker {
 namespace {
 
-using Key = std::optional<double>;  // grows with time
+constexpr double no_time = -std::numeric_limits<double>::infinity();
 
-// For strptime(); a blank stands for any number of them.
-constexpr std::array date_forms = {
-    " %Y-%m-%d",  " %Y/%m/%d", " %Y.%m.%d", " %Y%m%d",   " %Y-%m",        " %Y/%m",
-    " %d/%m/%Y",  " %m/%d/%Y", " %d/%m/%y", " %m/%d/%y", " %d.%m.%Y",     " %d.%m.%y",
-    " %d-%m-%Y",  " %m-%d-%Y", " %m/%Y",    " %d %b %Y", " %d-%b-%Y",     " %d-%b-%y",
-    " %b %d, %Y", " %b %d %Y", " %b %Y",    " %b-%Y",    " %a, %d %b %Y", " %Y-%b-%d"};
-constexpr std::array time_forms = {" %I:%M:%S %p", " %I:%M %p", " %H:%M:%S", " %H:%M", " %H"};
-
-// The seconds of what stands behind a date: "T08:00:00.5Z", " 8:00 PM", " 08:00+01:00", nothing.
-Key time_of_day(const char* text) {
-  text += std::strspn(text, ",");
-  if (text[std::strspn(text, " ")] == '\0') return 0;
-  if (*text != 'T' && *text != ' ') return std::nullopt;
-  if (*text == 'T') ++text;
-  for (const char* const form : time_forms) {
-    std::tm time = {};
-    const char* rest = ::strptime(text, form, &time);
-    if (!rest) continue;
-    double seconds = 3600.0 * time.tm_hour + 60.0 * time.tm_min + time.tm_sec;
-    if (*rest == '.') {
-      double fraction = 0;
-      rest =
-          std::from_chars(rest, rest + std::strlen(rest), fraction, std::chars_format::fixed).ptr;
-      seconds += fraction;
-    }
-    if (const char* const end = ::strptime(rest, "%z", &time)) {
-      rest = end;
-      seconds -= static_cast<double>(time.tm_gmtoff);
-    }
-    rest += std::strspn(rest, " ABCDEFGHIJKLMNOPQRSTUVWXYZ");  // "UTC", "CET"
-    if (*rest == '\0') return seconds;
-  }
-  return std::nullopt;
-}
-
-Key key_of_date(const std::string& field, const char* form) {
-  using namespace std::chrono;
-  constexpr int first_year = 1000;            // "1/2" is no month of the year 2
-  if (form == std::string_view(" %Y%m%d")) {  // strptime() reads 195834, too
-    const char* const digits = field.c_str() + std::strspn(field.c_str(), " ");
-    if (std::strspn(digits, "0123456789") != 8) return std::nullopt;
-  }
-  std::tm date = {};
-  date.tm_mday = 1;
-  const char* const rest = ::strptime(field.c_str(), form, &date);
-  if (!rest) return std::nullopt;
-  const year_month_day day{year{date.tm_year + 1900}, month{static_cast<unsigned>(date.tm_mon + 1)},
-                           std::chrono::day{static_cast<unsigned>(date.tm_mday)}};
-  const Key time = time_of_day(rest);
-  if (!time || !day.ok() || day.year() < year{first_year}) return std::nullopt;
-  return 86400.0 * static_cast<double>(sys_days{day}.time_since_epoch().count()) + *time;
-}
-
-struct Order {
-  int64_t older = 0, newer = 0;  // rows than the one before
+// A column of times.
+struct Times {
+  size_t column = 0;
+  std::vector<double> of_rows = {};            // grow with time; no_time in a row without one
+  double unit = 1;                             // seconds; 0: not known
+  int64_t undated = 0;                         // rows without
+  std::vector<size_t> older = {}, newer = {};  // rows than the one before
+  bool sure = true;                            // no other form reads them otherwise
 };
 
-// Nothing where a row has no key.
-template <class KeyOf>
-std::optional<Order> order_of(const RowFile& file, const KeyOf& key_of) {
-  Order order;
-  Key before;
-  for (const CsvRow& row : file.rows) {
-    const Key key = key_of(row);
-    if (!key) return std::nullopt;
-    order.older += before && *key < *before ? 1 : 0;
-    order.newer += before && *key > *before ? 1 : 0;
-    before = key;
+// Nothing where more than a tenth of the rows (with `all`: one) have no time, or all have the same.
+template <class TimeOf>
+std::optional<Times> read_times(const RowFile& file, size_t column, bool all,
+                                const TimeOf& time_of) {
+  Times times{.column = column};
+  double before = no_time;
+  for (size_t row = 0; row < file.rows.size(); ++row) {
+    const std::optional<double> time = time_of(file.rows[row].fields[column]);
+    times.of_rows.push_back(time.value_or(no_time));
+    if (!time) {
+      ++times.undated;
+      if (all || times.undated > 1 + static_cast<int64_t>(row / 10)) return std::nullopt;
+      continue;
+    }
+    if (before != no_time && *time < before) times.older.push_back(row);
+    if (before != no_time && *time > before) times.newer.push_back(row);
+    before = *time;
   }
-  return order;
+  constexpr int64_t few = 3;  // dates beside a row without one
+  const bool enough = times.undated == 0 || std::ssize(file.rows) - times.undated >= few;
+  if (!enough || times.older.size() + times.newer.size() == 0) return std::nullopt;
+  return times;
 }
 
-// Of dates in a column: read so that the fewest rows are older than the one before.
-std::optional<Order> order_of_dates(const RowFile& file, size_t column) {
-  std::optional<Order> best;
+// Read so that the fewest rows have no date, then so that the fewest are older than the one before.
+std::optional<Times> times_of_dates(const RowFile& file, size_t column) {
+  const auto faults = [](const Times& times) {
+    return std::pair(times.undated, times.older.size());
+  };
+  std::optional<Times> best;
   for (const char* const form : date_forms) {
-    const auto order =
-        order_of(file, [&](const CsvRow& row) { return key_of_date(row.fields[column], form); });
-    if (order && (!best || order->older < best->older)) best = order;
+    auto times = read_times(file, column, false,
+                            [&](const std::string& field) { return seconds_of_date(field, form); });
+    if (!times) continue;
+    if (!best || faults(*times) < faults(*best)) {
+      best = std::move(times);
+    } else if (faults(*times) == faults(*best)) {
+      best->sure = best->sure && times->of_rows == best->of_rows;
+    }
   }
   return best;
 }
 
-// Whether numbers, which never grow or never fall, are times: by their name, as seconds to
-// nanoseconds since 1970 (of 1973 to 2099), or in a first column that numbers the rows.
-bool are_times(const RowFile& file, size_t column) {
+// The seconds that 1 stands for, or 0 where it is not known, if numbers, which never grow or never
+// fall, are times: by their name, as seconds to nanoseconds since 1970 (of 1973 to 2099), or in a
+// first column that numbers the rows.
+std::optional<double> unit_of_times(const RowFile& file, size_t column) {
   constexpr std::array<std::string_view, 16> words = {
       "t",    "ts",   "ds",    "time",  "times", "timestamp", "date",   "datetime",
       "year", "week", "epoch", "month", "day",   "unix",      "second", "seconds"};
   const auto value = [&](size_t row) { return *number_of(file.rows[row].fields[column]); };
-  const std::string name = file.names.empty() ? "" : to_small_letters(file.names[column]);
-  if (std::ranges::find(words, name) != words.end()) return true;
   for (const double unit : {1.0, 1e3, 1e6, 1e9}) {
     const auto in_use = [&](double time) { return time >= 1e8 * unit && time <= 4.1e9 * unit; };
-    if (in_use(value(0)) && in_use(value(file.rows.size() - 1))) return true;
+    if (in_use(value(0)) && in_use(value(file.rows.size() - 1))) return 1 / unit;
   }
+  const std::string name = file.names.empty() ? "" : to_small_letters(file.names[column]);
+  if (std::ranges::find(words, name) != words.end()) return 0;
   const bool unnamed = name.empty() || name == "index" || name.starts_with("unnamed: ");
-  if (column > 0 || !unnamed) return false;
+  if (column > 0 || !unnamed) return std::nullopt;
   for (size_t row = 1; row < file.rows.size(); ++row) {
-    if (std::abs(value(row) - value(row - 1)) != 1) return false;
+    if (std::abs(value(row) - value(row - 1)) != 1) return std::nullopt;
   }
-  return true;
+  return 0;
 }
 
-std::optional<Order> order_of_times(const RowFile& file, size_t column) {
-  const auto order =
-      order_of(file, [&](const CsvRow& row) { return number_of(row.fields[column]); });
-  if (!order || (order->older > 0) == (order->newer > 0) || !are_times(file, column)) {
-    return std::nullopt;
+std::optional<Times> times_of_numbers(const RowFile& file, size_t column) {
+  auto times =
+      read_times(file, column, true, [](const std::string& field) { return number_of(field); });
+  if (!times || times->older.empty() == times->newer.empty()) return std::nullopt;
+  const std::optional<double> unit = unit_of_times(file, column);
+  if (unit) times->unit = *unit;
+  return unit ? std::move(times) : std::nullopt;
+}
+
+std::optional<Times> find_times(const RowFile& file, std::span<const size_t> beside) {
+  constexpr size_t enough = 8;  // rows of numbers
+  for (const size_t column : beside) {
+    if (auto times = times_of_dates(file, column)) return times;
   }
-  return order;
+  for (const size_t column : beside) {
+    if (file.rows.size() < enough) break;
+    if (auto times = times_of_numbers(file, column)) return times;
+  }
+  return std::nullopt;
+}
+
+// Whether times go back to where the first ones are.
+bool begin_again(const Times& times) {
+  constexpr size_t fewest_rows = 3;
+  constexpr double near = 0.05;  // of their range
+  const auto& at = times.of_rows;
+  const double last = *std::ranges::max_element(at);
+  for (size_t i = 0; i < times.older.size(); ++i) {
+    const size_t row = times.older[i];
+    const size_t end = i + 1 < times.older.size() ? times.older[i + 1] : at.size();
+    if (end - row < fewest_rows || at[row] > at[0] + near * (last - at[0])) return false;
+  }
+  return at[0] != no_time;
+}
+
+// Of rows that are not in the order of time; "" for those that are.
+std::string order_note(const RowFile& file, const Times& times, std::span<const size_t> beside) {
+  if (times.older.empty()) return "";
+  const std::string_view remedy = "rows are read in the order of the file; sort it by time";
+  const auto rows = std::ssize(file.rows);
+  if (times.newer.empty()) {
+    return fmt::format("{}: its {} rows run backward in time, from {} to {} (column {}): {}",
+                       file.name, rows, printable(file.rows.front().fields[times.column]),
+                       printable(file.rows.back().fields[times.column]), times.column + 1, remedy);
+  }
+  const auto& breaks = times.older.size() <= times.newer.size() ? times.older : times.newer;
+  for (const size_t column : beside) {
+    if (column == times.column) continue;
+    const std::vector<size_t> starts = block_starts(file, column);
+    if (std::ranges::includes(starts, breaks)) return blocks_note(file, column, breaks.front());
+  }
+  if (begin_again(times)) {
+    return fmt::format("{}: its times (column {}) begin again in {}, first in line {}, {}",
+                       file.name, times.column + 1, counted(std::ssize(times.older), "row"),
+                       file.rows[times.older[0]].line, several_series);
+  }
+  return fmt::format("{}: {} of {} {} older than the row before (column {}): {}", file.name,
+                     times.older.size(), counted(rows, "row"),
+                     times.older.size() == 1 ? "is" : "are", times.column + 1, remedy);
+}
+
+// Between rows with nothing left out between them; without Saturdays and Sundays where `weekdays`.
+std::vector<double> steps_between(const RowFile& file, const Times& times, bool weekdays) {
+  std::vector<double> steps;
+  double before = no_time;
+  for (size_t row = 0; row < file.rows.size(); ++row) {
+    double time = times.of_rows[row];
+    if (time != no_time && times.unit > 0) time *= times.unit;
+    if (time != no_time && weekdays) time = weekday_seconds(time).value_or(no_time);
+    const bool next = row > 0 && file.rows[row].line <= file.rows[row - 1].line + 1;
+    if (next && before != no_time && time != no_time) steps.push_back(time - before);
+    before = time;
+  }
+  return steps;
+}
+
+bool is_on_weekdays(const Times& times) {
+  return std::ranges::all_of(times.of_rows, [&](double time) {
+    return time == no_time || weekday_seconds(time * times.unit);
+  });
+}
+
+// Of rows in the order of time: those of one time, and steps of another length than most.
+void check_steps(const RowFile& file, const Times& times, TimeOrder& found) {
+  constexpr double day = 86400;
+  std::vector<double> steps = steps_between(file, times, false);
+  const auto repeated = std::erase(steps, 0);
+  if (repeated > 0) {
+    found.notes.push_back(fmt::format(
+        "{}: {} of {} {} the time of the row before (column {}): remove them or, where they are of "
+        "several series, give each a file of its own",
+        file.name, repeated, counted(std::ssize(file.rows), "row"), repeated == 1 ? "has" : "have",
+        times.column + 1));
+  }
+  if (!times.sure || steps.size() < 3) return;
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::ranges::nth_element(steps, middle);
+  const double usual = *middle;
+  if (usual == day && times.unit > 0 && is_on_weekdays(times)) {
+    steps = steps_between(file, times, true);
+    std::erase(steps, 0);
+  }
+  std::vector<double> others;
+  for (const double step : steps) {
+    if (!is_same_step(step, usual)) others.push_back(step);
+  }
+  const auto text = [&](double step) {
+    return times.unit > 0 ? duration_text(step, usual) : fmt::format("{:.4g}", step);
+  };
+  const bool even = 2 * others.size() <= steps.size();
+  if (even && times.unit > 0) found.step_seconds = usual;
+  if (others.empty()) return;
+  const auto [least, most] = std::ranges::minmax(others);
+  const std::string range =
+      text(least) == text(most) ? text(most) : fmt::format("{} to {}", text(least), text(most));
+  constexpr std::string_view taken = "windows take the rows for evenly spaced";
+  found.notes.push_back(
+      even ? fmt::format("{}: rows are {} apart (column {}); {} of {} steps {} {}: {}", file.name,
+                         text(usual), times.column + 1, others.size(), steps.size(),
+                         others.size() == 1 ? "is" : "are", range, taken)
+           : fmt::format("{}: rows are unevenly apart, {} (column {}): {}", file.name, range,
+                         times.column + 1, taken));
+}
+
+// A row without a date among dates, such as a sum below the table. Runs of older rules read it.
+void refuse_undated(RowFile& file, const Times& times) {
+  if (times.undated == 0 || file.rules < 3) return;
+  std::vector<CsvRow> dated;
+  for (size_t row = 0; row < file.rows.size(); ++row) {
+    if (times.of_rows[row] != no_time) {
+      dated.push_back(std::move(file.rows[row]));
+      continue;
+    }
+    file.refuse(file.rows[row],
+                fmt::format("expected a date in column {} as in other rows, got {}",
+                            times.column + 1, excerpt(file.rows[row].fields[times.column])));
+  }
+  file.rows = std::move(dated);
+  std::ranges::stable_sort(file.bad, {}, &BadRow::line);
 }
 
 }  // namespace
 
-std::string time_order_note(const RowFile& file, std::span<const size_t> columns) {
-  constexpr size_t enough = 8;  // rows of numbers
-  const auto note = [&](size_t column, const Order& order) -> std::string {
-    if (order.older == 0) return "";
-    const std::string_view remedy = "rows are read in the order of the file; sort it by time";
-    const auto rows = std::ssize(file.rows);
-    if (order.newer == 0) {
-      return fmt::format("{}: its {} rows run backward in time, from {} to {} (column {}): {}",
-                         file.name, rows, printable(file.rows.front().fields[column]),
-                         printable(file.rows.back().fields[column]), column + 1, remedy);
-    }
-    return fmt::format("{}: {} of {} {} older than the row before (column {}): {}", file.name,
-                       order.older, counted(rows, "row"), order.older == 1 ? "is" : "are",
-                       column + 1, remedy);
-  };
+bool is_same_step(double one, double other) {
+  constexpr double most = 1.5;  // months and years differ by less, and what jitters
+  return one <= most * other && other <= most * one;
+}
+
+TimeOrder order_by_time(RowFile& file, std::span<const size_t> columns) {
+  TimeOrder found;
+  if (file.rows.size() < 2) return found;
   std::vector<size_t> beside;
-  for (size_t c = 0; file.rows.size() > 1 && c < file.rows.front().fields.size(); ++c) {
+  for (size_t c = 0; c < file.rows.front().fields.size(); ++c) {
     if (std::ranges::find(columns, c) == columns.end()) beside.push_back(c);
   }
-  for (const size_t column : beside) {
-    if (const auto order = order_of_dates(file, column)) return note(column, *order);
+  const std::optional<Times> times = find_times(file, beside);
+  std::string note = times ? order_note(file, *times, beside) : named_blocks_note(file, beside);
+  if (!note.empty()) {
+    found.notes.push_back(std::move(note));
+  } else if (times) {
+    check_steps(file, *times, found);
   }
-  if (file.rows.size() < enough) return "";
-  for (const size_t column : beside) {
-    if (const auto order = order_of_times(file, column)) return note(column, *order);
-  }
-  return "";
+  if (times) refuse_undated(file, *times);
+  return found;
 }
 
 }  // namespace whisker

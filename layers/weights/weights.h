@@ -51,7 +51,7 @@ struct LoadReport {
   std::vector<std::string> skipped;   ///< parameters left alone because of LoadOptions::skip
   std::vector<std::string> new_head;  ///< parameters left alone because the classes differ
   std::string new_head_shapes;  ///< "file (1,8), model (2,8)" of the first; "" where they are equal
-  int64_t batches_tracked = 0;        ///< the largest num_batches_tracked of the file
+  int64_t batches_tracked = 0;  ///< the largest num_batches_tracked of the file
   std::vector<std::string> beside;  ///< tensors that stand beside the network, see wrapped_names.h
   std::string summed_to_gray;       ///< the weights of which three channels were summed, or ""
 

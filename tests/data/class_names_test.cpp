@@ -35,6 +35,56 @@ TEST(ClassNames, OfOtherBytesAreCounted) {
             "'caf\u00e9'");
 }
 
+TEST(ClassNames, SpellingsOfOneLabelAreReported) {
+  const auto lines = [](const std::vector<std::string>& classes) {
+    return similar_classes(classes);
+  };
+  EXPECT_THAT(
+      lines({"0", "0.0", "01", "1", "1e0"}),
+      ElementsAre("classes '0' and '0.0' differ in the way a number is written alone: one "
+                  "class or two?",
+                  HasSubstr("'01' and '1' differ in the way"), HasSubstr("'01' and '1e0'")));
+  EXPECT_THAT(lines({"Non_Spam", "non-spam", "non_spam"}),
+              ElementsAre(HasSubstr("'Non_Spam' and 'non_spam' differ in case alone"),
+                          HasSubstr("'Non_Spam' and 'non-spam' differ in case, blanks and "
+                                    "punctuation alone")));
+  EXPECT_THAT(lines({"non-spam", "nonspam"}), ElementsAre(HasSubstr("in punctuation alone")));
+  EXPECT_THAT(
+      lines({"ant", "ant|bee", "bee", "neg", "neg, pos", "pos"}),
+      ElementsAre("class 'ant|bee' joins names of other classes, but is a class of its own: "
+                  "an example has one class",
+                  HasSubstr("class 'neg, pos' joins")));
+  EXPECT_THAT(
+      lines({"NA", "ant", "n/a", "nan"}),
+      ElementsAre(HasSubstr("class 'NA' is a class like others: where it stands for a missing"),
+                  HasSubstr("'n/a'"), HasSubstr("'nan'")));
+  // Grades, ranges, signs, versions, languages, long numbers, a name that holds another.
+  EXPECT_THAT(lines({"A",
+                     "A+",
+                     "A-",
+                     "1-2",
+                     "12",
+                     "-1",
+                     "1",
+                     "1.5",
+                     "15",
+                     "+",
+                     "-",
+                     "C",
+                     "C++",
+                     "C#",
+                     "n02085620",
+                     "12345678901234567",
+                     "12345678901234568",
+                     "none",
+                     "other",
+                     "maillot",
+                     "maillot, tank suit",
+                     "inf",
+                     "infinity"}),
+              IsEmpty());
+}
+
 TEST(ClassNames, ThatDifferLittleAreReported) {
   EXPECT_THAT(similar_classes(std::vector<std::string>{"cat", "dog", "cats"}), IsEmpty());
   // A no-break space is a blank; its second byte within other characters is none.
@@ -56,7 +106,7 @@ TEST(ClassNames, ThatDifferLittleAreReported) {
   }
   const std::vector<std::string> lines = similar_classes(many);
   ASSERT_EQ(lines.size(), 9u);
-  EXPECT_EQ(lines.back(), "3 more classes differ so little");
+  EXPECT_EQ(lines.back(), "3 more classes are doubtful");
 }
 
 }  // namespace

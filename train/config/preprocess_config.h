@@ -30,7 +30,8 @@ double gray_of(const std::array<double, 3>& values);
 /// values.
 Preprocess changed_preprocess(const Preprocess& preprocess,
                               const std::vector<std::string>& settings);
-/// What changed_preprocess() changed: "scale=1 (was 0.00392), mean=[124] (was [0.48])"; "" for nothing.
+/// What changed_preprocess() changed: "scale=1 (was 0.00392), mean=[124] (was [0.48])"; "" for
+/// nothing.
 std::string replaced_settings(const Preprocess& stored, const Preprocess& changed);
 
 }  // namespace whisker

@@ -2,8 +2,6 @@
 
 #include "core/error.h"
 #include "core/io/counted.h"
-#include "core/io/file.h"
-#include "core/io/json.h"
 #include "core/io/text.h"
 #include "train/data/run_data.h"
 
@@ -64,18 +62,14 @@ std::string contradiction_note(const ContradictingImages& found, int64_t size,
 }
 
 TrainedContents trained_contents(const PastRun& run, const std::filesystem::path& given) {
-  constexpr size_t most_bytes = 64 << 20;
   Config config = run.config;
   config.train.batch_size = 1;  // as any, auto included
   std::error_code error;
   const bool there = std::filesystem::exists(config.data.train, error);
   if (!there) config.data.train = given.string();
   try {
-    const std::string state = (run.folder / "last" / "state.json").string();
-    const JsonValue json = JsonValue::parse(read_file(state, most_bytes, ErrorKind::checkpoint),
-                                            {.name = state, .kind = ErrorKind::checkpoint});
     RunData data = open_data(config);
-    if (data.fingerprint == json.at("data_fingerprint").as_string()) {
+    if (data.fingerprint == state_of(run).at("data_fingerprint").as_string()) {
       return {.contents = std::move(data.train_contents)};
     }
   } catch (const Error&) {  // the weights stand without the data

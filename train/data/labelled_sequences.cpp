@@ -8,6 +8,9 @@
 #include "data/sequences/text_stream.h"
 #include "train/data/sequence_sets.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -45,20 +48,23 @@ struct Opener {
   }
   LabelledSequences operator()(const TextInput& input) const {
     TokenCounts counts;
+    const auto noted = [](std::initializer_list<std::string> some) {
+      std::vector<std::string> notes(some);
+      std::erase(notes, "");
+      return notes;
+    };
     if (network.signature().task() == Task::language_model) {
       const std::string text = read_plain_text(path, options.rules);
       input.count(text, counts);
-      LabelledSequences all{
-          .source = std::make_unique<TextStream>(
-              input.encode(text),
-              TextStreamOptions{
-                  .rows = batch_size, .steps = network.signature().usual_steps(), .part = part}),
-          .bad = {},
-          .contents = contents_of(text)};
-      if (std::string note = input.unknown_note(counts); !note.empty()) {
-        all.notes.push_back(std::move(note));
-      }
-      return all;
+      auto stream = std::make_unique<TextStream>(
+          input.encode(text),
+          TextStreamOptions{
+              .rows = batch_size, .steps = network.signature().usual_steps(), .part = part});
+      std::vector<std::string> notes = noted({input.unknown_note(counts), stream->unread_note()});
+      return {.source = std::move(stream),
+              .bad = {},
+              .notes = std::move(notes),
+              .contents = contents_of(text)};
     }
     LabelledText text = read_labelled_text(
         path,
@@ -71,10 +77,9 @@ struct Opener {
          .rules = options.rules});
     if (!options.csv.empty()) keep_listed(text);
     const std::vector<int64_t> all = all_of(text.examples.size());
-    for (const LabelledText::Example& one : text.examples) input.count(one.text, counts);
-    if (std::string note = input.unknown_note(counts); !note.empty()) {
-      text.notes.push_back(std::move(note));
-    }
+    const int64_t cut = count_tokens(text, all, input, counts);
+    std::ranges::move(noted({input.cut_note(cut, std::ssize(all)), input.unknown_note(counts)}),
+                      std::back_inserter(text.notes));
     return {.source = with_labels(encode(text, all, input), text.notes),
             .bad = std::move(text.bad),
             .use = text.use(),
@@ -96,6 +101,7 @@ struct Opener {
     if (rows.labels.empty()) {
       fail(ErrorKind::usage, "evaluate: expected the column of the labels, got 'none'.");
     }
+    std::ranges::move(unlike_training(rows, input), std::back_inserter(rows.notes));
     const std::vector<int64_t> all = all_of(rows.values.size());
     return {.source = with_labels(encode(rows, all, input, network.classes()), rows.notes),
             .bad = std::move(rows.bad),
@@ -157,7 +163,8 @@ struct Opener {
                       .values = {},
                       .places = {},
                       .bad = {},
-                      .notes = std::move(rows.notes)};
+                      .notes = std::move(rows.notes),
+                      .name = rows.name};
     for (size_t i = 0; i < listed.indices.size(); ++i) {
       const auto index = static_cast<size_t>(listed.indices[i]);
       kept.labels.push_back(network.classes()[static_cast<size_t>(listed.labels[i])]);

@@ -47,8 +47,8 @@ struct RunData {
   /// With features: cached, the training images in order and as validation sees images.
   std::unique_ptr<BatchSource> plain_train = {};
   std::vector<std::string> val_lacks = {};  ///< classes that validation has no examples of
-  std::vector<std::string> left_out = {};  ///< skipped rows or texts, and why
-  std::vector<std::string> notes = {};     ///< other messages for the user
+  std::vector<std::string> left_out = {};   ///< skipped rows or texts, and why
+  std::vector<std::string> notes = {};      ///< other messages for the user
 
   /// What `count` of the images get of a limit that training and validation share.
   double fraction_of(int64_t count) const {

@@ -163,9 +163,7 @@ LabelledContents labelled_contents(const LabelledRows& rows) {
   return {contents_of(rows), [&](int64_t i) { return rows.places[static_cast<size_t>(i)]; }};
 }
 
-void note_unknown(const char* name, const TextInput& input, const TokenCounts& counts,
-                  RunData& run) {
-  const std::string note = input.unknown_note(counts);
+void add_note(const char* name, const std::string& note, RunData& run) {
   if (!note.empty()) run.notes.push_back(fmt::format("{}: {}", name, note));
 }
 
@@ -178,7 +176,7 @@ void set_vocabulary(const Config& config, const TokenCounts& counts, TextInput& 
   input.vocabulary =
       kept ? kept->vocabulary
            : Vocabulary(counts, {.min_count = text.min_count, .max_size = text.max_vocabulary});
-  if (!kept) note_unknown("data.train", input, counts, run);
+  if (!kept) add_note("data.train", input.unknown_note(counts), run);
   if (!kept || initial->file.empty()) return;
   run.notes.push_back(vocabulary_note(initial->file, input, counts));
   for (const auto& [key, limits] : {std::pair("min_count", text.min_count > 1),
@@ -233,17 +231,15 @@ RunData open_text(const Config& config, Partition part, KeepExamples keep) {
   keep_few(config, parts);
   TextInput input = text_input_of(data);
   TokenCounts counts;
-  for (const int64_t i : parts.train) {
-    input.count(train.examples[static_cast<size_t>(i)].text, counts);
-  }
+  const int64_t cut = count_tokens(train, parts.train, input, counts);
+  add_note("data.train", input.cut_note(cut, std::ssize(parts.train)), run);
   set_vocabulary(config, counts, input, run);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   const LabelledText& validated = own ? train : other;
   TokenCounts val_counts;
-  for (const int64_t i : parts.val) {
-    input.count(validated.examples[static_cast<size_t>(i)].text, val_counts);
-  }
-  note_unknown("validation", input, val_counts, run);
+  const int64_t val_cut = count_tokens(validated, parts.val, input, val_counts);
+  add_note("validation", input.cut_note(val_cut, std::ssize(parts.val)), run);
+  add_note("validation", input.unknown_note(val_counts), run);
   Split split{.train = encode(train, parts.train, input),
               .val = encode(validated, parts.val, input)};
   if (keep == KeepExamples::yes) {
@@ -280,7 +276,7 @@ RunData open_language(const Config& config, Partition part) {
   set_vocabulary(config, counts, input, run);
   TokenCounts val_counts;
   input.count(val, val_counts);
-  note_unknown("validation", input, val_counts, run);
+  add_note("validation", input.unknown_note(val_counts), run);
   std::vector<int64_t> tokens = input.encode(train);
   if (config.train.overfit_batches > 0) {
     const int64_t most =
@@ -292,6 +288,8 @@ RunData open_language(const Config& config, Partition part) {
       .rows = config.train.batch_size, .steps = data.text.steps, .part = part};
   auto train_stream = std::make_unique<TextStream>(std::move(tokens), options);
   auto val_stream = std::make_unique<TextStream>(std::move(val_tokens), options);
+  add_note("data.train", train_stream->unread_note(), run);
+  add_note("validation", val_stream->unread_note(), run);
   run.signature = {.input = std::move(input), .classes = {}};
   run.train_contents = contents_of(train);
   run.val_contents = contents_of(val);
@@ -364,8 +362,10 @@ RunData open_rows(const Config& config, Partition part, KeepExamples keep) {
                   .scaling = fit_scaling(train, parts.train),
                   .header = data.header,
                   .names = train.names};
+  add_note("data.train", constant_note(input.scaling, input.value_names()), run);
   keep_scaling(initial, kept, input, run);
   fit_label_evidence(train, parts.train, run.signature.classes, input);
+  add_notes(unlike_training(other, input), "data.val", run);
   const bool own = data.val.empty() || config.train.overfit_batches > 0;
   Split split{.train = encode(train, parts.train, input, run.signature.classes),
               .val = encode(own ? train : other, parts.val, input, run.signature.classes)};
@@ -418,18 +418,21 @@ RunData open_series(const Config& config, Partition part) {
   const auto initial = initial_input(config);
   const auto* const kept = kept_input<SeriesInput>(initial);
   if (kept) input.names = kept->names;
+  if (kept) input.step_seconds = kept->step_seconds;
   RunData run;
   run.part = part;
   const auto rules = static_cast<int>(data.rules);
   const Series train = read_series(data.train, input, data.max_bad, rules);
   check_reading(rules, run.notes, [&] { refuse_doubled_columns(input, train); });
   input.names = train.names;
+  input.step_seconds = train.step_seconds;
   note_bad_rows(train.bad, run);
   add_notes(train.notes, "data.train", run);
   const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
   WindowRange range{.begin = 0, .end = train.rows(), .stride = data.series.stride, .most = few};
   const auto fit = [&] {
     fit_scaling(train, range, input);
+    add_note("data.train", constant_note(input.scaling, input.column_names()), run);
     keep_scaling(initial, kept, input, run);
     if (kept && kept->targets == input.targets && kept->horizon == input.horizon) {
       input.target_scaling = kept->target_scaling;  // as the head has learned

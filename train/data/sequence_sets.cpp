@@ -16,6 +16,16 @@
 
 namespace whisker {
 
+int64_t count_tokens(const LabelledText& text, std::span<const int64_t> indices,
+                     const TextInput& input, TokenCounts& counts) {
+  int64_t cut = 0;
+  for (const int64_t index : indices) {
+    const int64_t tokens = input.count(text.examples[static_cast<size_t>(index)].text, counts);
+    cut += input.max_length > 0 && tokens > input.max_length ? 1 : 0;
+  }
+  return cut;
+}
+
 SequenceSet encode(const LabelledText& text, std::span<const int64_t> indices,
                    const TextInput& input) {
   SequenceSet set;

@@ -16,6 +16,11 @@
 
 namespace whisker {
 
+/// Adds the tokens of the texts `indices` to `counts`; returns how many texts
+/// TextInput::max_length cuts.
+int64_t count_tokens(const LabelledText& text, std::span<const int64_t> indices,
+                     const TextInput& input, TokenCounts& counts);
+
 /// The examples `indices` of `text` with their labels.
 SequenceSet encode(const LabelledText& text, std::span<const int64_t> indices,
                    const TextInput& input);

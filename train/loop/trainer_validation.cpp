@@ -76,8 +76,8 @@ std::string Trainer::check_origin(const BestWeights& found) const {
   const bool same_epoch = found.epoch == epoch || found.epoch == 0;
   const bool same = same_epoch && (!found.metric || *found.metric == state_.best_metric);
   if (same) return "";
-  const bool later = found.epoch == 0 ? better(*found.metric, state_.best_metric, 0)
-                                      : found.epoch > epoch;
+  const bool later =
+      found.epoch == 0 ? better(*found.metric, state_.best_metric, 0) : found.epoch > epoch;
   const std::string name = printable(folder_.best().string());
   const std::string of = fmt::format(
       "of epoch {}{}", found.epoch,

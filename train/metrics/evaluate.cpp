@@ -54,7 +54,7 @@ std::unique_ptr<Metrics> make_metrics(const Network& network) {
   const Signature& signature = network.signature();
   switch (signature.task()) {
     case Task::regression:
-      return std::make_unique<RegressionMetrics>();
+      return std::make_unique<RegressionMetrics>(network.input<SeriesInput>().season);
     case Task::language_model: {
       const bool characters = network.input<TextInput>().level == TokenLevel::characters;
       return std::make_unique<LanguageMetrics>(characters);

@@ -47,6 +47,8 @@ std::string figure_text(double value) {
   if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
   if (std::isnan(value)) return "not a number";
   constexpr double readable = 1e12;  // a MAE after `log: true` may have 300 digits
+  constexpr double small = 0.01;     // errors in the data's units may be of any size
+  if (value != 0 && std::abs(value) < small) return fmt::format("{:.4g}", value);
   if (std::abs(value) < readable) return fmt::format("{:.4f}", value);
   const std::string text = fmt::format("{:.4e}", value);
   const size_t exponent = text.find("e+");

@@ -30,7 +30,8 @@ struct Figure {
   double json_value() const;
 };
 
-/// "0.9102", "1.0799 x 10^157"; a word for a value that overflowed, which JSON has as null.
+/// "0.9102", "0.0001234", "1.0799 x 10^157"; a word for a value that overflowed, which JSON has as
+/// null.
 std::string figure_text(double value);
 
 /// A number that metrics count, to read or to add to.
@@ -140,6 +141,8 @@ class ClassificationMetrics final : public Metrics {
 /// Errors in the units of the data: outputs are scaled back first (data/sequences/series.h).
 class RegressionMetrics final : public Metrics {
  public:
+  /// `season`: SeriesInput::season, which the naive forecast goes by.
+  explicit RegressionMetrics(int64_t season) : season_(season) {}
   void add(const Tensor& outputs, const Batch& batch) override;
   int64_t count() const override { return count_; }
   /// mae, rmse.
@@ -157,6 +160,7 @@ class RegressionMetrics final : public Metrics {
     double mae() const;
     double rmse() const;
   };
+  int64_t season_;
   int64_t count_ = 0;
   Errors own_, naive_;
 };

@@ -62,7 +62,8 @@ void RegressionMetrics::write(JsonWriter& json) const {
 
 std::string RegressionMetrics::table(int) const {
   if (naive_.count == 0) return {};
-  return fmt::format("naive forecast (the value a season before): mae {} rmse {}\n",
+  return fmt::format("naive forecast ({}): mae {} rmse {}\n",
+                     season_ > 0 ? "the value a season before" : "the last value",
                      figure_text(naive_.mae()), figure_text(naive_.rmse()));
 }
 

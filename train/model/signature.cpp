@@ -80,6 +80,8 @@ std::string Signature::input_json() const {
 bool Signature::has_input(const std::string& json) const {
   if (input_json() == json) return true;
   Signature older = *this;
+  if (auto* series = std::get_if<SeriesInput>(&older.input)) series->step_seconds = 0;
+  if (older.input_json() == json) return true;
   if (auto* rows = std::get_if<RowsInput>(&older.input)) rows->names.clear();
   if (auto* series = std::get_if<SeriesInput>(&older.input)) series->names.clear();
   if (older.input_json() == json) return true;

@@ -96,6 +96,17 @@ TEST_F(DiskCache, ServesOnlyItsOwnData) {
   EXPECT_EQ(open()->size(), images - 1);
 }
 
+// As an archive does whose files all have one time.
+TEST_F(DiskCache, AFileOfTheSameSizeAndModificationTimeIsAnotherOne) {
+  const auto before = pixels(*open());
+  const auto time = fs::last_write_time(folder_ / path_of(3));
+  std::string other = content_of(folder_ / path_of(3));
+  other[other.size() / 2] = static_cast<char>(other[other.size() / 2] ^ 1);
+  folder_.write(path_of(3), other);
+  fs::last_write_time(folder_ / path_of(3), time);
+  EXPECT_NE(pixels(*open()), before);
+}
+
 TEST_F(DiskCache, TheImagesAreNotReadAgain) {
   const auto before = pixels(*open());
   const auto data = open();

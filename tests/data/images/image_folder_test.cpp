@@ -165,7 +165,8 @@ TEST(ImageFolder, LinksAreFilesOfTheirOwn) {
             "6 of 9 files used (3 are links): 1 broken link, 1 link to a folder that it lies in, 1 "
             "neither file nor folder");
   // As runs before data.rules list them.
-  EXPECT_EQ(paths(open_image_folder(folder.path(), {.rules = 1})), (Names{"cat/1.jpg", "dog/1.jpg"}));
+  EXPECT_EQ(paths(open_image_folder(folder.path(), {.rules = 1})),
+            (Names{"cat/1.jpg", "dog/1.jpg"}));
 }
 
 TEST(ImageFolder, LinksToOneFolderAreFoldersOfTheirOwn) {
@@ -228,9 +229,9 @@ TEST(ImageFolder, TakesPbmPgmAndPpm) {
   folder.write("b/cut.pgm", "");
   folder.write("b/3.txt", "P3 is no image");
   EXPECT_EQ(paths(open_image_folder(folder.path())), (Names{"a/1.ppm", "a/2", "b/cut.pgm"}));
-  EXPECT_THAT(test::message_of(ErrorKind::data,
-                               [&] { open_image_folder(folder.path(), {.rules = 1}); }),
-              HasSubstr("found 2 folders and 4 other files"));
+  EXPECT_THAT(
+      test::message_of(ErrorKind::data, [&] { open_image_folder(folder.path(), {.rules = 1}); }),
+      HasSubstr("found 2 folders and 4 other files"));
 }
 
 TEST(ImageFolder, FollowsLinksToClassesElsewhere) {
@@ -260,8 +261,8 @@ TEST(ImageFolder, TakesLabelsFromNames) {
 
 TEST(ImageFolder, SaysThatAFolderLiesInAClass) {
   TemporaryFolder folder;
-  for (const char* name : {"cat/1.jpg", "cat/dog/1.jpg", "cat/dog/2.jpg", "bird/a/1.jpg",
-                           "bird/b/2.jpg"}) {
+  for (const char* name :
+       {"cat/1.jpg", "cat/dog/1.jpg", "cat/dog/2.jpg", "bird/a/1.jpg", "bird/b/2.jpg"}) {
     folder.write(name);
   }
   const ImageFolder found = open_image_folder(folder.path());
@@ -280,9 +281,9 @@ TEST(ImageFolder, SaysThatALabelMayBeLonger) {
   }
   const ImageFolder found = open_image_folder(folder.path(), {.label_pattern = "{label}_*"});
   EXPECT_EQ(found.classes, (Names{"dog", "pit"}));
-  EXPECT_THAT(found.notes, ElementsAre(HasSubstr(
-                               "reads 2 classes, and may read 3: 'pit_bull_1.jpg' is read as "
-                               "'pit', not 'pit_bull'")));
+  EXPECT_THAT(found.notes,
+              ElementsAre(HasSubstr("reads 2 classes, and may read 3: 'pit_bull_1.jpg' is read as "
+                                    "'pit', not 'pit_bull'")));
   EXPECT_EQ(open_image_folder(folder.path(), {.label_pattern = "{label}_#.*"}).notes, Names{});
 }
 

@@ -138,7 +138,8 @@ TEST(LabelledText, OnlyTxtFilesAreTexts) {
   const TemporaryFolder flat;
   flat.write("French.txt", "Roy\nBlanc\n");
   flat.write("German.TXT", "Weber\n");
-  for (const char* name : {"README.md", "desktop.ini", "French.txt.bak", ".DS_Store"}) flat.write(name);
+  for (const char* name : {"README.md", "desktop.ini", "French.txt.bak", ".DS_Store"})
+    flat.write(name);
   flat.write("@eaDir/French.txt", "Roy\n");
   std::filesystem::create_symlink("French.txt", flat / "Also French.txt");
   const LabelledText text = read_labelled_text(flat.path(), {});
@@ -182,9 +183,9 @@ TEST(LabelledText, AClassWithoutAUsableTextIsNotLost) {
   folder.write("files/c.txt", "");
   folder.write("folders/c/1.txt", "");
   for (const char* name : {"files", "folders"}) {
-    EXPECT_THAT(message_of(ErrorKind::data,
-                           [&] { read_labelled_text(folder / name, {.max_bad = 9}); }),
-                HasSubstr("no text that can be used of 'c', whose files or folders are there"));
+    EXPECT_THAT(
+        message_of(ErrorKind::data, [&] { read_labelled_text(folder / name, {.max_bad = 9}); }),
+        HasSubstr("no text that can be used of 'c', whose files or folders are there"));
     for (const int rules : {1, 2}) {
       const LabelledText older = read_labelled_text(folder / name, {.max_bad = 9, .rules = rules});
       EXPECT_THAT(older.classes, testing::ElementsAre("a", "b"));
@@ -300,12 +301,13 @@ TEST(TextStream, RowsGoOnWhereTheyEnded) {
     std::iota(expected.begin(), expected.end(), 110 + 3 * first);
     EXPECT_EQ(row, expected);
   }
-  EXPECT_THAT(message_of(ErrorKind::data,
-                         [] {
-                           TextStream({1, 2}, {.rows = 4});
-                         }),
-              HasSubstr("a text of 2 tokens is too short for 4 rows. Use a longer text, or a batch size "
-                        "of at most 1 (train.batch_size, or --batch-size of evaluate)."));
+  EXPECT_THAT(
+      message_of(ErrorKind::data,
+                 [] {
+                   TextStream({1, 2}, {.rows = 4});
+                 }),
+      HasSubstr("a text of 2 tokens is too short for 4 rows. Use a longer text, or a batch size "
+                "of at most 1 (train.batch_size, or --batch-size of evaluate)."));
 }
 
 // --- series and rows -----------------------------------------------------------------------------

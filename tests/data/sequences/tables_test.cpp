@@ -268,6 +268,42 @@ TEST(TextTables, LabelsOfOtherNormalFormsAreTold) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
+TEST(RowTables, ColumnsThatMayBeNoValuesAreSaid) {
+  const TemporaryFolder folder;
+  const auto notes = [&](const std::string& header, bool counts, LabelledRowsOptions options = {}) {
+    std::string content = header;
+    for (int i = 0; i < 14; ++i) {
+      content += fmt::format("{},{},{}\n", i % 2, counts ? 14 - i : 7 * (i / 2), 0.5 * i);
+    }
+    if (!header.empty()) options.label_column = "label";
+    auto found = read_labelled_rows(folder.write("r.csv", content), options).notes;
+    std::erase_if(found, [](const std::string& note) {
+      return note.find("as a value") == std::string::npos;
+    });
+    return found;
+  };
+  for (const char* name : {"id", "Index", "Unnamed: 0"}) {
+    EXPECT_THAT(notes(fmt::format("label,{},v\n", name), false),
+                ElementsAre(HasSubstr(fmt::format(
+                    "column 2 ('{}') is read as a value, although its name is that of an index: "
+                    "remove the column if it says nothing about other rows",
+                    name))));
+  }
+  EXPECT_THAT(
+      notes("label,a,v\n", true),
+      ElementsAre(HasSubstr("column 2 ('a') is read as a value, although it numbers the rows")));
+  EXPECT_THAT(notes("", true), ElementsAre(HasSubstr("column 2 is read as a value, although it")));
+  EXPECT_THAT(
+      notes("label,v,Target\n", false),
+      ElementsAre(HasSubstr("column 3 ('Target') is read as a value, although its name is that "
+                            "of a label: remove the column, or name it in data.label_column in "
+                            "place of column 1")));
+  EXPECT_THAT(notes("label,x,y\n", false), IsEmpty());
+  EXPECT_THAT(notes("label,a,v\n", false), IsEmpty());
+  EXPECT_THAT(notes("label,id,v\n", true, {.classes = {"0", "1"}}),
+              IsEmpty());  // a trained model's
+}
+
 TEST(RowTables, NamesMayBeNumbers) {
   const TemporaryFolder folder;
   const auto rows = [&](const std::string& content, Header header = Header::automatic) {
@@ -456,7 +492,9 @@ TEST(SeriesTables, AgainstTheOrderOfTimeIsTold) {
   const auto notes = [&](const std::string& content) {
     return read_series(folder.write("s.csv", content), input, 0).notes;
   };
-  EXPECT_THAT(notes("day,v\n2023-01-01,1\n2023-01-02,2\n2023-01-02,3\n"), IsEmpty());
+  EXPECT_THAT(notes("day,v\n2023-01-01,1\n2023-01-02,2\n2023-01-03,3\n"), IsEmpty());
+  EXPECT_THAT(notes("day,v\n2023-01-01,1\n2023-01-02,2\n2023-01-02,3\n"),
+              ElementsAre(HasSubstr("1 of 3 rows has the time of the row before")));
   EXPECT_THAT(
       notes("day,v\n2023-01-03,1\n2023-01-02,2\n2023-01-01,3\n"),
       ElementsAre(HasSubstr("its 3 rows run backward in time, from 2023-01-03 to 2023-01-01")));

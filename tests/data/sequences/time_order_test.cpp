@@ -1,13 +1,12 @@
 // Times beside a series, in the forms of published tables.
 #include "data/sequences/time_order.h"
 
-#include "data/sequences/series.h"
-#include "tests/support/temporary_folder.h"
-
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,14 +15,52 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The note on a series with these times, which grow; `backward`: turned round.
+/// What is said of rows of times or names and one value.
+std::string notes_on(RowFile file) {
+  const size_t value = file.rows.front().fields.size() - 1;
+  std::string text;
+  for (const std::string& note : order_by_time(file, {&value, 1}).notes) text += note + "; ";
+  return text;
+}
+
+RowFile file_of(const std::vector<std::vector<std::string>>& columns,
+                int rules = newest_data_rules) {
+  RowFile file{.name = "s.csv", .rows = {}, .bad = {}, .rules = rules};
+  for (size_t row = 0; row < columns[0].size(); ++row) {
+    CsvRow cells{.line = static_cast<int>(row) + 1, .fields = {}};
+    for (const auto& column : columns) cells.fields.push_back(column[row]);
+    cells.fields.emplace_back("1");
+    file.rows.push_back(std::move(cells));
+  }
+  return file;
+}
+
+/// The same of a series with these times, which grow; `backward`: turned round.
 std::string note_on(std::vector<std::string> times, bool backward, const std::string& name = "") {
   if (backward) std::ranges::reverse(times);
-  RowFile file{.name = "s.csv", .rows = {}, .bad = {}};
-  for (const std::string& time : times) file.rows.push_back({.line = 1, .fields = {time, "1"}});
+  RowFile file = file_of({times});
   if (!name.empty()) file.names = {name, "v"};
-  const size_t value = 1;
-  return time_order_note(file, {&value, 1});
+  return notes_on(file);
+}
+
+/// So many of the days since 2023-01-01, a Sunday, that `keep` keeps.
+template <class Keep>
+std::vector<std::string> days(int count, const Keep& keep) {
+  using namespace std::chrono;
+  std::vector<std::string> all;
+  for (int i = 0; std::ssize(all) < count; ++i) {
+    const year_month_day day{sys_days{year{2023} / January / 1} + std::chrono::days{i}};
+    if (keep(i)) {
+      all.push_back(fmt::format("{}-{:02}-{:02}", static_cast<int>(day.year()),
+                                static_cast<unsigned>(day.month()),
+                                static_cast<unsigned>(day.day())));
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> daily(int count) {
+  return days(count, [](int) { return true; });
 }
 
 TEST(TimeOrder, DatesOfManyForms) {
@@ -91,6 +128,102 @@ TEST(TimeOrder, NumbersThatArePlainlyTimes) {
   std::vector<std::string> mixed = counted_up(1.7e9, 3600);
   std::swap(mixed[2], mixed[5]);
   EXPECT_EQ(note_on(mixed, false), "") << "no order, no time";
+}
+
+TEST(TimeOrder, StepsUnlikeTheOthersAreTold) {
+  const auto note = [](const std::vector<std::string>& times, double* step = nullptr) {
+    RowFile file = file_of({times});
+    const size_t value = 1;
+    const TimeOrder found = order_by_time(file, {&value, 1});
+    if (step) *step = found.step_seconds;
+    return found.notes.empty() ? "" : found.notes.front();
+  };
+  double step = 0;
+  EXPECT_EQ(note(daily(20), &step), "");
+  EXPECT_EQ(step, 86400);
+  EXPECT_EQ(
+      note(days(20, [](int i) { return i < 5 || i > 7; })),
+      "s.csv: rows are 1 day apart (column 1); 1 of 19 steps is 4 days: windows take the rows "
+      "for evenly spaced");
+  EXPECT_EQ(note(days(20, [](int i) { return i % 7 > 0 && i % 7 < 6; })), "") << "weekends";
+  EXPECT_THAT(note(days(40, [](int i) { return i % 7 > 0 && i % 7 < 6 && i != 10; })),
+              HasSubstr("1 of 39 steps is 2 days"));
+  EXPECT_EQ(note(days(20, [](int i) { return i % 7 == 3; }), &step), "");
+  EXPECT_EQ(step, 7 * 86400);
+  std::vector<std::string> months;
+  for (int i = 0; i < 30; ++i) months.push_back(fmt::format("{}-{:02}", 1949 + i / 12, i % 12 + 1));
+  EXPECT_EQ(note(months), "");
+  months.erase(months.begin() + 3, months.begin() + 5);
+  EXPECT_THAT(note(months),
+              HasSubstr("rows are 1 month apart (column 1); 1 of 27 steps is 3 months"));
+  EXPECT_THAT(note({"2023-01-01 08:00:00", "2023-01-01 08:00:01", "2023-01-01 09:00:00",
+                    "2023-01-03", "2023-02-01"},
+                   &step),
+              HasSubstr("rows are unevenly apart, "));
+  EXPECT_EQ(step, 0);
+  std::vector<std::string> twice = daily(20);
+  twice.insert(twice.begin() + 4, twice[4]);
+  EXPECT_EQ(note(twice),
+            "s.csv: 1 of 21 rows has the time of the row before (column 1): remove them or, where "
+            "they are of several series, give each a file of its own");
+  // January as days or as months: not told apart.
+  EXPECT_EQ(note({"01/01/2023", "01/02/2023", "01/03/2023", "01/04/2023", "01/05/2023"}, &step),
+            "");
+  EXPECT_EQ(step, 0);
+  EXPECT_THAT(note({"1700000000", "1700003600", "1700007200", "1700010800", "1700014400",
+                    "1700018000", "1700028800", "1700032400"},
+                   &step),
+              HasSubstr("rows are 1 h apart (column 1); 1 of 7 steps is 3 h"));
+  EXPECT_EQ(step, 3600);
+}
+
+TEST(TimeOrder, ARowWithoutADateAmongDatesIsLeftOut) {
+  std::vector<std::string> times = daily(20);
+  times.emplace_back("Total");
+  const size_t value = 1;
+  RowFile file = file_of({times});
+  EXPECT_THAT(order_by_time(file, {&value, 1}).notes, testing::IsEmpty());
+  EXPECT_EQ(file.rows.size(), 20);
+  ASSERT_EQ(file.bad.size(), 1);
+  EXPECT_EQ(file.bad[0].place, "s.csv:21");
+  EXPECT_EQ(file.bad[0].reason, "expected a date in column 1 as in other rows, got 'Total'");
+  RowFile older = file_of({times}, 2);
+  order_by_time(older, {&value, 1});
+  EXPECT_EQ(older.rows.size(), 21) << "runs of older rules read it";
+  RowFile few = file_of({{"2023-01-01", "2023-01-02", "note", "2023-01-03", "another"}});
+  order_by_time(few, {&value, 1});
+  EXPECT_EQ(few.rows.size(), 5) << "no column of dates";
+}
+
+TEST(TimeOrder, SeriesOneBehindTheOtherAreTold) {
+  const auto blocks = [](const std::vector<std::string>& values, int rows) {
+    std::vector<std::string> all;
+    for (const std::string& value : values) all.insert(all.end(), static_cast<size_t>(rows), value);
+    return all;
+  };
+  const std::vector<std::string> once = daily(10);
+  std::vector<std::string> again = once;
+  again.insert(again.end(), once.begin(), once.end());
+  const std::string several =
+      "s.csv: column 1 holds 'Rome' before line 11 and 'Oslo' from there, as of several series, "
+      "and "
+      "windows run across: give each a file of its own; ";
+  EXPECT_EQ(notes_on(file_of({blocks({"Rome", "Oslo"}, 10)})), several);
+  EXPECT_EQ(notes_on(file_of({blocks({"Rome", "Oslo"}, 10), again})), several);
+  EXPECT_THAT(notes_on(file_of({blocks({"4", "7"}, 10), again})), HasSubstr("column 1 holds '4'"));
+  EXPECT_EQ(notes_on(file_of({again})),
+            "s.csv: its times (column 1) begin again in 1 row, first in line 11, as of several "
+            "series, and windows run across: give each a file of its own; ");
+  // Several values that follow one another in a series.
+  for (const auto& values : std::vector<std::vector<std::string>>{{"2022", "2023"},
+                                                                  {"Jan", "Feb"},
+                                                                  {"Monday", "Tuesday"},
+                                                                  {"train", "test"},
+                                                                  {"2022Q1", "2022Q2"}}) {
+    EXPECT_EQ(notes_on(file_of({blocks(values, 10)})), "") << values[0];
+  }
+  EXPECT_EQ(notes_on(file_of({blocks({"Rome", "Oslo"}, 10), daily(20)})), "") << "one series";
+  EXPECT_EQ(notes_on(file_of({blocks({"a", "b", "c", "d"}, 4)})), "") << "too short for series";
 }
 
 }  // namespace

@@ -92,6 +92,14 @@ TEST(GoldenSequences, RunsWithoutNamesOfColumnsHaveTheSameInput) {
   EXPECT_TRUE(named.has_input(rows.json()));
   rows.names = {"b", "a"};
   EXPECT_FALSE(named.has_input(rows.json()));
+  SeriesInput series{.columns = {"2"}, .targets = {"2"}, .names = {"a"}, .step_seconds = 60};
+  const Signature timed{.input = series};
+  series.step_seconds = 0;
+  EXPECT_TRUE(timed.has_input(series.json()));
+  series.names.clear();
+  EXPECT_TRUE(timed.has_input(series.json()));
+  series.step_seconds = 3600;
+  EXPECT_FALSE(timed.has_input(series.json()));
 }
 
 TEST(GoldenSequences, SplitsAreThoseOfThen) {

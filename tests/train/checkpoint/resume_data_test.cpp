@@ -43,11 +43,25 @@ TEST(ResumedImages, MayBeCopied) {
   EXPECT_EQ(stamps->shape, (std::vector<uint64_t>{40, 2}));
   std::vector<FileStamp> copied(40);
   std::memcpy(copied.data(), stamps->bytes.data(), stamps->bytes.size());
-  for (const FileStamp& stamp : copied) {
-    EXPECT_EQ(stamp.modified_ns, copied[0].modified_ns);
-    EXPECT_NE(stamp.content, 0U);
+  const ImageFolder now = open_image_folder(data / "copy");
+  for (size_t i = 0; i < copied.size(); ++i) {
+    EXPECT_EQ(copied[i].modified_ns, now.files[i].modified_ns);
+    EXPECT_NE(copied[i].content, 0U);
   }
   EXPECT_EQ(hash_of_run(config, folder), expected);
+}
+
+// As an archive does whose files all have one time.
+TEST(ResumedImages, OfTheSameSizeAndModificationTimeAreCompared) {
+  const StripeFolder data;
+  const Config config = data.config();
+  const fs::path folder = stopped_at(config, 10);
+  const fs::path image = data / "val/c1/003.png";
+  const auto time = fs::last_write_time(image);
+  std::fstream(image, std::ios::binary | std::ios::in | std::ios::out).put('x');
+  fs::last_write_time(image, time);
+  EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { TestRun run(config, folder); }),
+              HasSubstr("another content, of the same size, in "));
 }
 
 // Folders that may be classes or parts of one data set: what older rules read is read again.

@@ -1,10 +1,13 @@
 // Copies among texts, rows and windows of series, by their contents.
 #include "train/data/copies.h"
 
+#include "tests/support/error_of.h"
 #include "tests/support/overrides.h"
 #include "tests/support/tiny_sequences.h"
 #include "tests/support/tiny_training.h"
 #include "train/data/labelled_sequences.h"
+
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -137,6 +140,81 @@ TEST_F(Copies, DataToEvaluateThatTrained) {
     lines += fmt::format("the {}th of the long lines of a text\nshort\n", i);
   language.data.train = folder_.write("lines.txt", lines).string();
   EXPECT_EQ(seen(language, language.data.train), std::pair(90L, 100L));
+}
+
+// Unique texts of two words, in the same vocabulary in either order.
+std::string two_word_texts(bool backward) {
+  std::string rows;
+  for (int i = 0; i < 20; ++i) {
+    const int number = backward ? 19 - i : i;
+    rows += fmt::format("{},x x x x x x", number % 2 == 0 ? "a" : "b");
+    for (int bit = 1; bit < 32; bit *= 2) rows += (number & bit) != 0 ? " x" : " y";
+    rows += '\n';
+  }
+  return rows;
+}
+
+TEST_F(Copies, ASplitOfATableInAnotherOrderIsRefused) {
+  const Config config = this->config("text", {setting("data.train", two_word_texts(false))});
+  TestRun run(config);
+  run.train();
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const auto read = [&](const char* split) {
+    return sequences_of_split(network, *run_of(run.folder.best()), {.split = split}, 8);
+  };
+  EXPECT_NO_THROW(read("val"));
+  folder_.write("train.csv", two_word_texts(true));
+  for (const char* split : {"train", "val"}) {
+    EXPECT_THAT(message_of(ErrorKind::data, [&] { read(split); }),
+                HasSubstr("train.csv changed since the weights were trained: other examples. "));
+  }
+}
+
+TEST(SplitImages, OfAnotherContentOrLabelAreRefused) {
+  const StripeFolder data;
+  std::string labels = "path,label\n";
+  for (const char* name : {"c0", "c1"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(data / "train" / name)) {
+      labels += fmt::format("{}/{},{}\n", name, entry.path().filename().string(), name);
+    }
+  }
+  const std::string csv = data.folder().write("labels.csv", labels).string();
+  const Config config =
+      data.config({"train.epochs=1", "data.val=", "data.val_split=0.2", "data.csv=" + csv});
+  TestRun run(config);
+  run.train();
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const PastRun past = *run_of(run.folder.best());
+  const auto read = [&] { return images_of_split(network, past, {.split = "val"}); };
+  const ImageFolder images = read();
+  EXPECT_EQ(images.size(), 8);
+  EXPECT_THAT(images.notes, IsEmpty());
+  const auto refused = [&] { return message_of(ErrorKind::data, [&] { read(); }); };
+  const std::string first = images.files[0].path;
+  data.folder().write("labels.csv", labels.replace(labels.find(first) + first.size(), 3, ",c1"));
+  const std::string one =
+      "1 of the 8 images of " + past.split().string() + " has another content or label than in ";
+  EXPECT_THAT(refused(), AllOf(HasSubstr(one), HasSubstr(first)));
+  data.folder().write("labels.csv", labels.replace(labels.find(first) + first.size(), 3, ",c0"));
+  EXPECT_EQ(read().size(), 8);
+  std::fstream(images.file(0), std::ios::binary | std::ios::in | std::ios::out).put('x');
+  EXPECT_THAT(refused(), HasSubstr(one));  // of the same size
+  std::filesystem::remove(images.file(0));
+  EXPECT_EQ(read().size(), 8);  // as it is missing, evaluation tells
+}
+
+// A validation set of the training images: said again where it measures.
+TEST(SplitImages, ThatTrainedAreSaid) {
+  const StripeFolder data;
+  std::filesystem::copy_file(data / "train/c0/000.jpg", data / "val/c0/again.jpg");
+  TestRun run(data.config({"train.epochs=1"}));
+  run.train();
+  const Network network = Network::load(run.folder.best(), cpu_device);
+  const PastRun past = *run_of(run.folder.best());
+  EXPECT_THAT(images_of_split(network, past, {.split = "val"}).notes,
+              ElementsAre(HasSubstr("warning: 1 of the 11 validation images is one of the training "
+                                    "images, too, such as c0/again.jpg: ")));
+  EXPECT_THAT(images_of_split(network, past, {.split = "train"}).notes, IsEmpty());
 }
 
 }  // namespace

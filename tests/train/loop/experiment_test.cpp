@@ -289,13 +289,32 @@ TEST(Experiment, SaysWhichSettingsHaveNoEffect) {
               HasSubstr("optimizer.momentum has no effect: it is for optimizer.kind sgd"));
   EXPECT_THAT(forecast, HasSubstr("gru: dropout has no effect"));
   EXPECT_THAT(forecast, HasSubstr("the last layer's sigmoid has no effect: a forecast's outputs"));
+  const auto ends_with = [&](const char* activation) {
+    return notes_of(series_config(
+        folder,
+        {fmt::format("model.layers=[{{gru: {{units: 4}}}}, {{dense: {{units: 1, activation: "
+                     "{}}}}}]",
+                     activation)}));
+  };
+  EXPECT_THAT(
+      ends_with("relu"),
+      HasSubstr("the last layer's relu limits its outputs to 0 and above: targets are scaled "
+                "to mean 0 and deviation 1, and nothing beyond can be forecast"));
+  EXPECT_THAT(ends_with("tanh"), HasSubstr("the last layer's tanh limits its outputs to -1 to 1"));
+  EXPECT_THAT(ends_with("linear"), testing::Not(HasSubstr("last layer")));
   EXPECT_THAT(notes_of(language_config(folder)), testing::Not(HasSubstr("no effect")));
   const StripeFolder data;
-  EXPECT_THAT(notes_of(data.config()), testing::Not(HasSubstr("no effect")));
+  EXPECT_THAT(notes_of(data.config()),
+              testing::Not(testing::AnyOf(HasSubstr("no effect"), HasSubstr("last layer"))));
   EXPECT_THAT(notes_of(data.config({"freeze_norm=true", "model.layers=[global_avg_pool2d]"})),
               HasSubstr("freeze_norm has no effect: the model has no normalisation layer"));
   const std::string one_unit =
       notes_of(data.config({"model.head=[{dense: {units: 1, activation: softmax}}]"}));
+  EXPECT_THAT(
+      notes_of(data.config({"model.head=[{dense: {units: classes, activation: relu}}, "
+                            "softmax]"})),
+      HasSubstr("the last layer's relu limits its outputs to 0 and above: the loss takes them "
+                "for logits"));
   EXPECT_THAT(one_unit, HasSubstr("softmax over one unit would always be 1: taken as a sigmoid"));
 }
 

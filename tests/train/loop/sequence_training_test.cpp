@@ -66,6 +66,11 @@ TEST(SequenceTraining, TokensThatTheVocabularyLacksAreSaid) {
   EXPECT_THAT(limited.notes, Contains(HasSubstr("tokens, such as 'a', are not in the vocabulary")));
   TestRun run(text_config(folder, {"train.epochs=1"}));
   EXPECT_THAT(run.experiment.notes, Not(Contains(HasSubstr("not in the vocabulary"))));
+  EXPECT_THAT(run.experiment.notes, Not(Contains(HasSubstr("max_length"))));
+  const Experiment cut(text_config(folder, {"data.text.max_length=4", "data.text.keep=last"}));
+  EXPECT_THAT(cut.notes,
+              Contains(HasSubstr("validation: 18 of 24 texts are longer than "
+                                 "data.text.max_length: the last 4 tokens of each are read")));
   run.train();
   const Network network = Network::load(run.folder.best(), cpu_device);
   folder.write("others/with.txt", "xyx\n");
@@ -211,10 +216,12 @@ TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
   const TrainResult result = run.train();
   // Every year adds 24: what the naive forecast misses and the difference knows.
   EXPECT_LT(result.best_metric, 1);
-  EXPECT_THAT(result.validation->table(80), HasSubstr("mae 24.0"));
+  EXPECT_THAT(result.validation->table(80),
+              HasSubstr("naive forecast (the value a season before): mae 24.0"));
   const Network network = Network::load(run.folder.best(), cpu_device);
-  const Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
+  Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
   EXPECT_NEAR(forecast(network, series)[0], 100 + 2 * 96, 1);
+  series.values.back() += 1;  // all differences are the same, and scaled to 0
   EXPECT_THROW(network.preprocess(), Error);
   overflow(network);
   EXPECT_THAT(message_of(ErrorKind::checkpoint, [&] { forecast(network, series); }),

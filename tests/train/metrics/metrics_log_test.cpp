@@ -34,6 +34,13 @@ TEST(MetricsLog, ASkippedStepHasNoGradientNorm) {
   EXPECT_EQ(skipped.at("epoch_loss").as_double(), 0.75);
 }
 
+TEST(Figures, SmallOnesHaveDigits) {
+  EXPECT_EQ(figure_text(0.000012342), "1.234e-05");
+  EXPECT_EQ(figure_text(-0.00567891), "-0.005679");
+  EXPECT_EQ(figure_text(0.0123), "0.0123");
+  EXPECT_EQ(figure_text(0), "0.0000");
+}
+
 TEST(Figures, HugeOnesAreShort) {
   EXPECT_EQ(figure_text(451.746), "451.7460");
   EXPECT_EQ(figure_text(-123456789012.5), "-123456789012.5000");

@@ -46,8 +46,8 @@ class LargeArguments final : public Arguments {
     const TensorOptions host{.device = reference_device};
     const uint64_t stream = drawn_++;
     const bool normal = low == -1 && high == 1;
-    const Tensor x = normal ? normal_numbers(shape, 7, stream)
-                            : rand_uniform(shape, low, high, 7, stream, host);
+    const Tensor x =
+        normal ? normal_numbers(shape, 7, stream) : rand_uniform(shape, low, high, 7, stream, host);
     const Tensor rounded = x.to(dtype_);
     return device_ == reference_device ? rounded.to(DType::f32) : rounded.to(device_);
   }
@@ -474,10 +474,10 @@ Cases cases_of(std::string_view op) {
   return {};
 }
 
-/// Rounding between their parts shows, or decides which element wins or passes a relu: tests of their own
-/// (tests/core/ops/fused, tests/core/cuda) choose numbers where it does not.
-const std::set<std::string_view> compared_elsewhere = {
-    "conv2d_max_pool2d", "batch_norm_max_pool2d", "batch_norm_excite", "batch_norm_conv2d"};
+/// Rounding between their parts shows, or decides which element wins or passes a relu: tests of
+/// their own (tests/core/ops/fused, tests/core/cuda) choose numbers where it does not.
+const std::set<std::string_view> compared_elsewhere = {"conv2d_max_pool2d", "batch_norm_max_pool2d",
+                                                       "batch_norm_excite", "batch_norm_conv2d"};
 
 /// y, then the gradients of the operands.
 std::vector<std::vector<double>> run(const OperatorRow& row, const LargeCase& large, DType dtype,
