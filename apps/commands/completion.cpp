@@ -44,7 +44,8 @@ constexpr std::string_view preset_contexts[] = {"whisker summary^", "whisker ben
                                                 "whisker models^"};
 constexpr std::string_view study_contexts[] = {"whisker study trace^", "whisker study graph^",
                                                "whisker study step^",  "whisker study record^",
-                                               "whisker study why^",   "whisker study memory^"};
+                                               "whisker study why^",   "whisker study memory^",
+                                               "whisker study compare^"};
 
 void collect(const CLI::App& app, const std::string& path, const std::vector<std::string>& shared,
              std::vector<Row>& rows, Row& keys) {

@@ -236,6 +236,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
 
   add_why_command(*study, invocation);
   add_memory_command(*study, invocation);
+  add_compare_command(*study, invocation);
 
   CLI::App* gradcheck = study->add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");

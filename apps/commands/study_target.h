@@ -28,9 +28,10 @@ void add_target(CLI::App* command, StudyTarget& target);
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
 /// A number above 0.
 const CLI::Validator& above_zero();
-/// study why and study memory, beside study's other commands.
+/// Beside the commands of study.cpp.
 void add_why_command(CLI::App& study, Invocation& invocation);
 void add_memory_command(CLI::App& study, Invocation& invocation);
+void add_compare_command(CLI::App& study, Invocation& invocation);
 
 /// The configuration that a target names, as read_shown_config().
 ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation);

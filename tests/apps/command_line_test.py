@@ -218,6 +218,22 @@ class CommandLine(ProgramTest):
         self.assertIn("-o: expected a name ending in .svg",
                       self.whisker("study", "memory", "mlp", "-o", "m.png", code=2).stderr)
 
+    def test_study_compare_names_where_two_steps_part(self):
+        self.whisker("study", "record", "residual", "device=reference", "-o", "a.safetensors")
+        self.assertIn("A and B agree: differences of at most 0 units",
+                      self.whisker("study", "compare", "a.safetensors", "a.safetensors").stdout)
+        shown = self.whisker("study", "compare", "residual", "precision=bf16", "device=cpu", "--tolerance=1e-9", code=1)
+        self.assertIn("A and B differ", shown.stdout)
+        self.assertLessEqual(max(map(len, shown.stdout.splitlines())), 100)
+        one = json.loads(self.whisker("study", "compare", "-e", "sum(x * x)", "precision=f64", "device=reference",
+                                      "x=[0.1, 3]", "--json").stdout)
+        self.assertEqual((one["schema_version"], one["agree"], one["dtype"], one["tensors"][0]["name"]),
+                         (1, True, "f32", "x"))
+        self.assertGreater(one["tensors"][0]["absolute"], 0)
+        for says, words in (("B: expected a recording", ["mlp"]),
+                            ("stays on its device", ["a.safetensors", "device=cpu"])):
+            self.assertIn(says, self.whisker("study", "compare", *words, code=2).stderr)
+
     def test_gradcheck_alone_lists_what_can_be_checked(self):
         listed = self.whisker("study", "gradcheck").stdout
         operators = [line.split()[0] for line in listed.split("\n\n")[0].splitlines()[2:]]

@@ -1,0 +1,366 @@
+#include "core/trace/recording_comparison.h"
+
+#include "core/io/counted.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "core/io/text_table.h"
+#include "core/trace/local_rule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace whisker {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+double unit_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f16:
+      return 0x1p-11;
+    case DType::f32:
+      return 0x1p-24;
+    default:
+      return 0x1p-53;
+  }
+}
+
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double difference = std::fabs(a - b);
+  return std::isnan(difference) ? infinite : difference;
+}
+
+TensorDifference difference_of(const RecordedValues& a, const RecordedValues& b) {
+  TensorDifference result;
+  double largest = 0;
+  const auto see = [&](double one, double other, int64_t element) {
+    for (const double value : {one, other}) {
+      if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+    }
+    const double apart = distance(one, other);
+    if (apart <= result.absolute && element != 0) return;
+    result.absolute = apart;
+    result.element = element;
+    result.a = one;
+    result.b = other;
+  };
+  if (a.all.size() == b.all.size() && !a.all.empty()) {
+    for (size_t i = 0; i < a.all.size(); ++i) see(a.all[i], b.all[i], static_cast<int64_t>(i));
+  } else {
+    const TensorStatistics one = a.summary(), other = b.summary();
+    see(one.minimum, other.minimum, -1);
+    see(one.maximum, other.maximum, -1);
+    see(one.mean, other.mean, -1);
+    see(one.deviation, other.deviation, -1);
+    if (one.not_finite != other.not_finite) result.absolute = infinite;
+  }
+  result.relative = result.absolute == 0 ? 0 : result.absolute / largest;
+  if (std::isnan(result.relative)) result.relative = infinite;
+  return result;
+}
+
+using EntryKey = std::tuple<std::string, std::string, size_t>;  // layer, name, how many before
+
+std::vector<EntryKey> keys_of(const Recording& recording) {
+  std::map<std::pair<std::string, std::string>, size_t> seen;
+  std::vector<EntryKey> keys;
+  for (const TapeEntry& entry : recording.entries) {
+    const auto name = std::pair(entry.layer, entry.name);
+    keys.emplace_back(entry.layer, entry.name, seen[name]++);
+  }
+  return keys;
+}
+
+std::string tensor_name(const Recording& recording, size_t entry, size_t output) {
+  return recording.label(entry) + (output == 0 ? "" : fmt::format(", result {}", output + 1));
+}
+
+// Calls `visit(entry, output, gradient)`: values in the order of the step, then gradients.
+template <class Visit>
+void each_tensor(const Recording& recording, Visit visit) {
+  for (size_t i = 0; i < recording.entries.size(); ++i) {
+    for (size_t k = 0; k < recording.entries[i].outputs.size(); ++k) visit(i, k, false);
+  }
+  for (const size_t i : recording.backward_order()) {
+    for (size_t k = 0; k < recording.entries[i].outputs.size(); ++k) visit(i, k, true);
+  }
+}
+
+const RecordedValues& values_of(const TapeOutput& output, bool gradient) {
+  return gradient ? output.gradient : output.value;
+}
+
+void compare(RecordingComparison& into, const Recording& recording, size_t entry, size_t output,
+             bool gradient, DType other_dtype, const RecordedValues& other) {
+  const TapeOutput& own = recording.entries[entry].outputs[output];
+  const RecordedValues& values = values_of(own, gradient);
+  if (!values.known() || !other.known()) return;
+  TensorDifference difference = difference_of(values, other);
+  difference.name = tensor_name(recording, entry, output);
+  difference.layer = recording.entries[entry].layer;
+  difference.gradient = gradient;
+  difference.shape = own.shape;
+  into.by_statistics += difference.element < 0;
+  for (const DType dtype : {own.dtype, other_dtype}) {
+    if (is_floating(dtype) && unit_of(dtype) > unit_of(into.dtype)) into.dtype = dtype;
+  }
+  into.tensors.push_back(std::move(difference));
+}
+
+// Once the coarsest type is known.
+void count_units(RecordingComparison& comparison) {
+  for (TensorDifference& one : comparison.tensors) one.units = one.relative / comparison.unit();
+}
+
+// A tensor of a file in the order of `shape`: as it is, or its (N,C,H,W) as (N,H,W,C).
+class FileTensor {
+ public:
+  FileTensor(const SafetensorsTensor& tensor, const Shape& shape) : tensor_(tensor) {
+    std::vector<uint64_t> wanted;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      wanted.push_back(static_cast<uint64_t>(shape[axis]));
+    }
+    plain = tensor.shape == wanted;
+    if (wanted.size() != 4) return;
+    const std::vector<uint64_t> channels_second = {wanted[0], wanted[3], wanted[1], wanted[2]};
+    reordered = tensor.shape == channels_second && wanted[3] * wanted[1] * wanted[2] > 0 &&
+                !(plain && (wanted[3] == 1 || wanted[1] * wanted[2] == 1));
+  }
+
+  RecordedValues values() const {
+    size_t count = 1;
+    for (const uint64_t extent : tensor_.shape) count *= static_cast<size_t>(extent);
+    std::vector<double> all(count);
+    visit(tensor_.dtype, [&]<class T>() {
+      for (size_t i = 0; i < count; ++i) {
+        T one;
+        std::memcpy(&one, tensor_.bytes.data() + source_of(i) * sizeof(T), sizeof(T));
+        if constexpr (std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>) {
+          all[i] = static_cast<float>(one);
+        } else {
+          all[i] = static_cast<double>(one);
+        }
+      }
+    });
+    if (std::ssize(all) <= most_recorded_values) return {.all = std::move(all)};
+    return {.all = {}, .statistics = TensorStatistics::of(all)};
+  }
+
+  bool plain = false, reordered = false;  // which of the two it may be; the second is taken
+
+ private:
+  size_t source_of(size_t i) const {
+    if (!reordered) return i;
+    const std::vector<uint64_t>& extents = tensor_.shape;
+    const size_t c = i % extents[1], pixel = i / extents[1], pixels = extents[2] * extents[3];
+    return (pixel / pixels * extents[1] + c) * pixels + pixel % pixels;
+  }
+  const SafetensorsTensor& tensor_;
+};
+
+std::string shown_shape(const std::vector<uint64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ","));
+}
+
+}  // namespace
+
+RecordingComparison RecordingComparison::of(const Recording& a, const Recording& b) {
+  RecordingComparison result{.a = a.title, .b = b.title, .tensors = {}, .unmatched = {}};
+  const std::vector<EntryKey> a_keys = keys_of(a), b_keys = keys_of(b);
+  std::map<EntryKey, size_t> in_b;
+  for (size_t i = 0; i < b_keys.size(); ++i) in_b[b_keys[i]] = i;
+  std::map<EntryKey, size_t> left = in_b;
+  each_tensor(a, [&](size_t entry, size_t output, bool gradient) {
+    const auto found = in_b.find(a_keys[entry]);
+    if (found == in_b.end()) {
+      if (output == 0 && !gradient) {
+        result.unmatched.push_back(fmt::format("A alone has {}", printable(a.label(entry))));
+      }
+      return;
+    }
+    left.erase(a_keys[entry]);
+    const TapeEntry& other = b.entries[found->second];
+    const Shape& shape = a.entries[entry].outputs[output].shape;
+    if (output >= other.outputs.size() || other.outputs[output].shape != shape) {
+      if (gradient) return;
+      ++result.misshapen;
+      result.unmatched.push_back(fmt::format(
+          "{} is {} in A, {} in B", printable(tensor_name(a, entry, output)), shape,
+          output < other.outputs.size() ? other.outputs[output].shape.str() : "no result"));
+      return;
+    }
+    const TapeOutput& of_b = other.outputs[output];
+    compare(result, a, entry, output, gradient, of_b.dtype, values_of(of_b, gradient));
+  });
+  for (const auto& [key, entry] : left) {
+    result.unmatched.push_back(fmt::format("B alone has {}", printable(b.label(entry))));
+  }
+  count_units(result);
+  return result;
+}
+
+RecordingComparison RecordingComparison::of(const Recording& a, const SafetensorsFile& b) {
+  RecordingComparison result{
+      .a = a.title,
+      .b = fmt::format("{}, {}", printable(b.name()), counted(std::ssize(b.tensors()), "tensor")),
+      .tensors = {},
+      .unmatched = {}};
+  std::map<std::string, size_t> last_of_layer;
+  for (size_t i = 0; i < a.entries.size(); ++i) {
+    if (a.entries[i].kind == TapeKind::op && !a.entries[i].layer.empty()) {
+      last_of_layer[a.entries[i].layer] = i;
+    }
+  }
+  std::map<std::string, bool> used;
+  each_tensor(a, [&](size_t entry, size_t output, bool gradient) {
+    const TapeOutput& own = a.entries[entry].outputs[output];
+    if (output > 0) return;
+    std::vector<std::string> names = {a.label(entry)};
+    const std::string& layer = a.entries[entry].layer;
+    const auto last = last_of_layer.find(layer);
+    if (last != last_of_layer.end() && last->second == entry) names.push_back(layer);
+    for (const std::string& name : names) {
+      const SafetensorsTensor* const tensor = b.find(name + (gradient ? ".grad" : ""));
+      if (!tensor) continue;
+      used[tensor->name] = true;
+      const FileTensor in_order(*tensor, own.shape);
+      if (!in_order.plain && !in_order.reordered) {
+        ++result.misshapen;
+        result.unmatched.push_back(fmt::format("{} is {} in A, {} in B", printable(tensor->name),
+                                               own.shape, shown_shape(tensor->shape)));
+        continue;
+      }
+      result.reordered += in_order.reordered;
+      result.ambiguous += in_order.reordered && in_order.plain;
+      compare(result, a, entry, output, gradient, tensor->dtype, in_order.values());
+    }
+  });
+  if (used.empty()) {
+    fail(ErrorKind::checkpoint,
+         "study compare: {}: none of its {} has the name of a layer, an operator ('{}'), a "
+         "parameter or an input, with or without .grad{}. whisker study trace lists them.",
+         b.name(), counted(std::ssize(b.tensors()), "tensor"), a.label(a.entries.size() - 1),
+         b.tensors().empty() ? "" : fmt::format("; the first is {}", excerpt(b.tensors()[0].name)));
+  }
+  for (const SafetensorsTensor& tensor : b.tensors()) {
+    if (!used.contains(tensor.name)) {
+      result.unmatched.push_back(fmt::format("B alone has {}", printable(tensor.name)));
+    }
+  }
+  count_units(result);
+  return result;
+}
+
+double RecordingComparison::unit() const {
+  return unit_of(dtype);
+}
+
+const TensorDifference* RecordingComparison::first_beyond(double units, bool gradient) const {
+  const auto found = std::ranges::find_if(tensors, [&](const TensorDifference& one) {
+    return one.gradient == gradient && one.units > units;
+  });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+bool RecordingComparison::agrees(double units) const {
+  return !tensors.empty() && misshapen == 0 && !first_beyond(units, false) &&
+         !first_beyond(units, true);
+}
+
+std::string RecordingComparison::text(double tolerance, size_t width) const {
+  std::string text;
+  const auto line = [&](const std::string& said) {
+    for (const std::string& part :
+         wrap_text(said, width == 0 ? said.size() + 1 : width, CutWords::longest)) {
+      text += part + "\n";
+    }
+  };
+  line("A  " + a);
+  line("B  " + b);
+  text += "\n";
+  const auto shown = [](const TensorDifference& one) {
+    return fmt::format("{}{}{}{}", one.gradient ? "gradient of " : "", printable(one.name),
+                       one.layer.empty() ? "" : ", layer ", printable(one.layer));
+  };
+  for (const bool gradient : {false, true}) {
+    const auto total = std::ranges::count(tensors, gradient, &TensorDifference::gradient);
+    const auto equal = std::ranges::count_if(tensors, [&](const TensorDifference& one) {
+      return one.gradient == gradient && one.absolute == 0;
+    });
+    text += fmt::format("{} {} compared, {} equal", gradient ? "backward " : "forward  ",
+                        counted(total, "tensor"), equal);
+    const TensorDifference* const first = first_beyond(0, gradient);
+    const TensorDifference* const beyond = first_beyond(tolerance, gradient);
+    if (first) text += fmt::format("\n  first difference      {}", shown(*first));
+    if (first && beyond) {
+      text += fmt::format("\n  first beyond {:<7g}  {}", tolerance, shown(*beyond));
+    }
+    text += "\n";
+  }
+  constexpr size_t most_rows = 40;
+  TextTable table({"differs", "layer", ">largest", ">relative", ">units", "where", ">A", ">B"});
+  size_t rows = 0;
+  for (const TensorDifference& one : tensors) {
+    if (one.absolute == 0 || ++rows > most_rows) continue;
+    table.add({(one.gradient ? "gradient of " : "") + one.name, one.layer,
+               fmt::format("{:.2g}", one.absolute), fmt::format("{:.2g}", one.relative),
+               fmt::format("{:.3g}", one.units),
+               one.element < 0 ? "statistics" : index_in(one.shape, one.element),
+               fmt::format("{:.6g}", one.a), fmt::format("{:.6g}", one.b)});
+  }
+  if (rows > 0) text += "\n" + table.str("", width);
+  if (rows > most_rows) text += fmt::format("... {} more, all in --json\n", rows - most_rows);
+  text += "\n";
+  if (by_statistics > 0) {
+    line(fmt::format("{} of more than {} elements: minimum, maximum, mean and deviation compared",
+                     counted(by_statistics, "tensor"), most_recorded_values));
+  }
+  if (reordered > 0) {
+    line(fmt::format("{} of B read as PyTorch's (N,C,H,W){}", counted(reordered, "tensor"),
+                     ambiguous == 0 ? ""
+                                    : fmt::format("; {} would fit as (N,H,W,C), too: permute them "
+                                                  "where that is meant",
+                                                  ambiguous)));
+  }
+  for (size_t i = 0; i < unmatched.size() && i < 3; ++i) line("not compared: " + unmatched[i]);
+  if (unmatched.size() > 3) line(fmt::format("... {} more, all in --json", unmatched.size() - 3));
+  double most = 0;
+  for (const TensorDifference& one : tensors) most = std::max(most, one.units);
+  line(
+      fmt::format("A and B {}: differences of at most {:.3g} units of rounding of {} ({:.2g} of "
+                  "a tensor's largest value), tolerance {:g}",
+                  agrees(tolerance) ? "agree" : "differ", most, dtype, unit(), tolerance));
+  return text;
+}
+
+std::string RecordingComparison::json(double tolerance) const {
+  JsonWriter json(NonFinite::null);
+  json.begin_object().field("schema_version", 1).field("a", a).field("b", b);
+  json.field("agree", agrees(tolerance)).field("tolerance", tolerance);
+  json.field("dtype", name_of(dtype)).field("unit", unit());
+  for (const bool gradient : {false, true}) {
+    const TensorDifference* const beyond = first_beyond(tolerance, gradient);
+    json.field(gradient ? "first_gradient_beyond" : "first_value_beyond",
+               beyond ? std::optional(beyond->name) : std::nullopt);
+  }
+  json.list("unmatched", unmatched);
+  json.field("reordered", reordered).field("ambiguous", ambiguous);
+  json.list("tensors", tensors, [&](const TensorDifference& one) {
+    json.begin_object().field("name", one.name).field("layer", one.layer);
+    json.field("gradient", one.gradient).field("absolute", one.absolute);
+    json.field("relative", one.relative).field("units", one.units);
+    json.field("where", one.element < 0 ? "statistics" : index_in(one.shape, one.element));
+    json.field("a", one.a).field("b", one.b).end_object();
+  });
+  return json.end_object().str();
+}
+
+}  // namespace whisker

@@ -1,0 +1,144 @@
+// Where two recordings part: the first tensor and its element, types, shapes, and files by name.
+#include "core/trace/recording_comparison.h"
+
+#include "core/trace/step_recorder.h"
+#include "tests/core/trace/tape_support.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace whisker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// x, fc.weight, 1 matmul of layer fc, 2 relu, 3 sum; in f64.
+Recording recorded_step() {
+  const Tensor x = from_vector({1, 2, 3, 4}, {2, 2}, exact);
+  const Tensor w = leaf({1, -1, 2, 1}, {2, 2});
+  StepRecorder recorder({.values = true});
+  recorder.name(x, "x");
+  recorder.name(w, "fc.weight");
+  Tensor y;
+  {
+    const TapeScope layer("fc");
+    y = matmul(x, w);
+  }
+  backward(sum(relu(y)));
+  Recording recording = recorder.recording();
+  recording.title = "step";
+  return recording;
+}
+
+TapeEntry& entry_named(Recording& recording, const std::string& name) {
+  return *std::ranges::find(recording.entries, name, &TapeEntry::name);
+}
+
+TEST(RecordingComparison, EqualStepsHaveNoDifference) {
+  const RecordingComparison same = RecordingComparison::of(recorded_step(), recorded_step());
+  EXPECT_TRUE(same.agrees(0));
+  EXPECT_TRUE(same.unmatched.empty());
+  EXPECT_GE(same.tensors.size(), 8u);
+  EXPECT_THAT(same.text(64, 100), HasSubstr("A and B agree: differences of at most 0 units"));
+}
+
+TEST(RecordingComparison, NamesTheFirstTensorThatDiffersAndItsElement) {
+  Recording other = recorded_step();
+  TapeOutput& relu = entry_named(other, "relu").outputs[0];
+  const double before = relu.value.all[2];
+  relu.value.all[2] = before + 0.25;
+  relu.gradient.all[1] = std::nan("");
+  const RecordingComparison result = RecordingComparison::of(recorded_step(), other);
+  const TensorDifference* const value = result.first_beyond(64, false);
+  ASSERT_TRUE(value);
+  EXPECT_EQ(value->name, "2 relu");
+  EXPECT_EQ(value->element, 2);
+  EXPECT_EQ(value->absolute, 0.25);
+  EXPECT_DOUBLE_EQ(value->relative, 0.25 / (before + 0.25));  // 11 is the largest value
+  EXPECT_DOUBLE_EQ(value->units, value->relative * 0x1p53);
+  const TensorDifference* const gradient = result.first_beyond(64, true);
+  ASSERT_TRUE(gradient);
+  EXPECT_EQ(gradient->name, "2 relu");
+  EXPECT_TRUE(std::isinf(gradient->units));
+  EXPECT_FALSE(result.agrees(1e300));
+  EXPECT_THAT(result.json(64), HasSubstr("\"first_value_beyond\":\"2 relu\""));
+}
+
+TEST(RecordingComparison, UnitsAreThoseOfTheCoarsestType) {
+  Recording other = recorded_step();
+  for (TapeEntry& entry : other.entries) entry.outputs[0].dtype = DType::bf16;
+  entry_named(other, "sum").outputs[0].value.all[0] *= 1 + 0x1p-7;
+  const RecordingComparison result = RecordingComparison::of(recorded_step(), other);
+  EXPECT_EQ(result.unit(), 0x1p-8);
+  EXPECT_TRUE(result.agrees(2));
+  EXPECT_FALSE(result.agrees(1.5));
+}
+
+TEST(RecordingComparison, OtherShapesDifferAndOperatorsOfOneSideAreSaid) {
+  Recording other = recorded_step();
+  entry_named(other, "x").outputs[0].shape = {4};
+  entry_named(other, "relu").name = "abs";
+  const RecordingComparison result = RecordingComparison::of(recorded_step(), other);
+  EXPECT_FALSE(result.agrees(64));
+  EXPECT_THAT(result.unmatched,
+              ElementsAre("x is (2,2) in A, (4) in B", "A alone has 2 relu", "B alone has 2 abs"));
+}
+
+// A tensor of a file over f32 values that outlive it.
+SafetensorsTensor file_tensor(const std::string& name, std::vector<uint64_t> shape,
+                              const std::vector<float>& values) {
+  return {.name = name,
+          .dtype = DType::f32,
+          .shape = std::move(shape),
+          .bytes = std::as_bytes(std::span(values))};
+}
+
+TEST(RecordingComparison, AFileNamesLayersParametersAndGradients) {
+  const std::vector<float> product = {5, 1, 11, 1}, gradient = {4, 4, 6, 6}, wrong = {4, 4, 6, 7};
+  const auto compared = [&](const std::vector<float>& of_weight) {
+    return RecordingComparison::of(
+        recorded_step(),
+        SafetensorsFile::of("t", {file_tensor("fc", {2, 2}, product),
+                                  file_tensor("fc.weight.grad", {2, 2}, of_weight)}));
+  };
+  EXPECT_EQ(compared(gradient).tensors.size(), 2u);
+  EXPECT_TRUE(compared(gradient).agrees(0));
+  EXPECT_EQ(compared(wrong).first_beyond(64, true)->name, "fc.weight");
+  EXPECT_THAT(test::message_of(ErrorKind::checkpoint,
+                               [&] {
+                                 RecordingComparison::of(
+                                     recorded_step(),
+                                     SafetensorsFile::of("t", {file_tensor("f", {4}, product)}));
+                               }),
+              HasSubstr("none of its 1 tensor has the name of a layer"));
+}
+
+TEST(RecordingComparison, FourAxesOfAFileAreReadChannelsSecond) {
+  Recording image;
+  image.entries = {{.kind = TapeKind::constant, .name = "images"}};
+  // (N,H,W,C): channel c of pixel p is 10 c + p.
+  image.entries[0].outputs = {{.shape = {1, 1, 3, 2}, .value = {.all = {0, 10, 1, 11, 2, 12}}}};
+  const std::vector<float> torch = {0, 1, 2, 10, 11, 12}, own = {0, 10, 1, 11, 2, 12};
+  const auto compared = [&](std::vector<uint64_t> shape, const std::vector<float>& values) {
+    return RecordingComparison::of(
+        image, SafetensorsFile::of("t", {file_tensor("images", std::move(shape), values)}));
+  };
+  EXPECT_TRUE(compared({1, 2, 1, 3}, torch).agrees(0));
+  EXPECT_THAT(compared({1, 2, 1, 3}, torch).text(64, 100),
+              HasSubstr("1 tensor of B read as PyTorch's (N,C,H,W)\n"));
+  EXPECT_TRUE(compared({1, 1, 3, 2}, own).agrees(0));
+  image.entries[0].outputs[0].shape = {1, 1, 1, 6};
+  EXPECT_TRUE(compared({1, 6, 1, 1}, own).agrees(0));
+  image.entries[0].outputs[0].shape = {1, 2, 2, 2};
+  image.entries[0].outputs[0].value.all = {0, 10, 1, 11, 2, 12, 3, 13};
+  const std::vector<float> square = {0, 1, 2, 3, 10, 11, 12, 13};
+  EXPECT_TRUE(compared({1, 2, 2, 2}, square).agrees(0));
+  EXPECT_EQ(compared({1, 2, 2, 2}, square).ambiguous, 1);
+}
+
+}  // namespace
+}  // namespace whisker
