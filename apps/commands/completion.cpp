@@ -42,9 +42,9 @@ std::vector<std::string> words_after(const CLI::Option& option) {
 
 constexpr std::string_view preset_contexts[] = {"whisker summary^", "whisker bench^",
                                                 "whisker models^"};
-constexpr std::string_view study_contexts[] = {"whisker study trace^", "whisker study graph^",
-                                               "whisker study step^",  "whisker study record^",
-                                               "whisker study why^",   "whisker study memory^",
+constexpr std::string_view study_contexts[] = {"whisker study trace^",  "whisker study graph^",
+                                               "whisker study step^",   "whisker study record^",
+                                               "whisker study why^",    "whisker study memory^",
                                                "whisker study compare^"};
 
 void collect(const CLI::App& app, const std::string& path, const std::vector<std::string>& shared,
