@@ -212,8 +212,8 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
                        "Use so many GPUs of this machine, or all: one process each");
   evaluate
       ->add_option("--batch-size,--batch", arguments->batch_size,
-                   "Examples at a time, on each device")
-      ->default_str("32; of a language model that of its training")
+                   "Examples at a time, on each device (of a language model that of its training)")
+      ->default_str("32")
       ->check(CLI::Range(1, 4096));
   evaluate->add_option("--workers", arguments->workers, "Decoding threads (one per core)")
       ->check(CLI::Range(0, 1024));

@@ -78,7 +78,7 @@ void drop_headers(RowFile& file) {
   file.notes.push_back(fmt::format(
       "{}: {} again the names of the columns and {} not read (the first is line {}; "
       "data.header=false, or --header false of evaluate: an example as others)",
-      file.name, counted(std::ssize(lines), "row"), lines.size() == 1 ? "holds" : "hold",
+      file.name, counted(std::ssize(lines), "row holds", "rows hold"),
       lines.size() == 1 ? "is" : "are", lines.front()));
   if (file.rows.empty()) fail(ErrorKind::data, "{}: expected rows below the names", file.name);
 }

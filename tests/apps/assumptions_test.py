@@ -117,7 +117,7 @@ class Assumptions(ProgramTest):
         said = self.train_says("train.accumulate=10", "schedule.warmup=5", "freeze=[backbone]", "unfreeze_at=4")
         for line in ("train.accumulate=10: an epoch has 5 batches, and a step no more",
                      "statistics of its own, not the 5 batches of a step", "schedule.warmup has no effect beyond the run's end",
-                     "are frozen; trained: dense\n"):
+                     "are frozen; trained: dense\n", "unfreeze_at has no effect: it is for train.epochs above"):
             self.assertIn(line, said)
 
     def test_embeddings_are_not_averaged(self):

@@ -149,7 +149,7 @@ const std::vector<Rule>& rules() {
        "schedule.warmup above 0"},
       {{"unfreeze_at", "unfreeze_last"},
        [](const Config& c, int world) { return c.unfreeze_at == 0 || unfreezes(c, world); },
-       "unfreeze_at below train.epochs"},
+       "train.epochs above unfreeze_at"},
       {{"schedule.restart"},
        restarts_something,
        "another schedule.kind than constant, schedule.warmup or schedule.restart_factor"},

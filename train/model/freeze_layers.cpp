@@ -71,9 +71,6 @@ std::string freeze_layers(const Config& config, const Model& model) {
   if (reached) {
     note += fmt::format("; from epoch {} on: {}", config.unfreeze_at + 1,
                         trained_layers(parameters, TrainedFrom::unfreeze_at));
-  } else if (later) {
-    note += fmt::format("; unfreeze_at={} is not reached with train.epochs={}", config.unfreeze_at,
-                        config.train.epochs);
   }
   return note;
 }

@@ -66,7 +66,7 @@ TEST_F(TableChecks, NumberThatIsTheNameOfAnotherColumnIsRefused) {
 }
 
 TEST_F(TableChecks, RepeatedHeadersAreNotRead) {
-  const auto note = AllOf(HasSubstr("t.csv: 1 row holds again the names of the columns"),
+  const auto note = AllOf(HasSubstr("t.csv: 1 row holds again the names of the columns and is not read"),
                           HasSubstr("line 4"), HasSubstr("data.header=false"));
   const std::string content = "label,text\npos,a\nneg,b\nlabel,text\npos,c\n";
   const LabelledText found = texts(content);

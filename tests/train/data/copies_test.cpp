@@ -1,6 +1,8 @@
 // Copies among texts, rows and windows of series, by their contents.
 #include "train/data/copies.h"
 
+#include "core/io/atomic_file.h"
+#include "data/images/split_list.h"
 #include "tests/support/error_of.h"
 #include "tests/support/overrides.h"
 #include "tests/support/tiny_sequences.h"
@@ -170,6 +172,12 @@ TEST_F(Copies, ASplitOfATableInAnotherOrderIsRefused) {
   }
 }
 
+// As the program writes it.
+void write_split(const TestRun& run) {
+  const auto& images = run.experiment.data.images;
+  write_file_atomically(run.folder.split(), split_csv(images.train, images.val));
+}
+
 TEST(SplitImages, OfAnotherContentOrLabelAreRefused) {
   const StripeFolder data;
   std::string labels = "path,label\n";
@@ -183,6 +191,7 @@ TEST(SplitImages, OfAnotherContentOrLabelAreRefused) {
       data.config({"train.epochs=1", "data.val=", "data.val_split=0.2", "data.csv=" + csv});
   TestRun run(config);
   run.train();
+  write_split(run);
   const Network network = Network::load(run.folder.best(), cpu_device);
   const PastRun past = *run_of(run.folder.best());
   const auto read = [&] { return images_of_split(network, past, {.split = "val"}); };
@@ -209,6 +218,7 @@ TEST(SplitImages, ThatTrainedAreSaid) {
   std::filesystem::copy_file(data / "train/c0/000.jpg", data / "val/c0/again.jpg");
   TestRun run(data.config({"train.epochs=1"}));
   run.train();
+  write_split(run);
   const Network network = Network::load(run.folder.best(), cpu_device);
   const PastRun past = *run_of(run.folder.best());
   EXPECT_THAT(images_of_split(network, past, {.split = "val"}).notes,
