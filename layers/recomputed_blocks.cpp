@@ -21,7 +21,7 @@ template <class Visit>
 void visit_blocks(const Module& module, const Visit& visit) {
   const bool is_list = dynamic_cast<const Sequential*>(&module);
   for (const Module::Child& child : module.children()) {
-    const bool found = is_list && is_block(*child.module);
+    const bool found = is_list && (is_block(*child.module) || child.module->recomputes());
     if (!found || !visit(*child.module)) visit_blocks(*child.module, visit);
   }
 }

@@ -5,6 +5,7 @@
 #include "apps/study/expression_functions.h"
 #include "core/autograd/autograd.h"
 #include "core/io/text.h"
+#include "core/memory/memory.h"
 #include "core/tensor/philox.h"
 
 #include <algorithm>
@@ -219,6 +220,7 @@ Expression::Expression(const std::string& formula, const std::vector<NamedFormul
     Options own = options;
     own.seed = options.seed + stream_of(binding.name);
     Evaluator evaluate(source, own, {});
+    const MemoryScope scope(constant ? MemoryCategory::input : MemoryCategory::parameters);
     const Tensor tensor = evaluate.tensor(evaluate(value), value).clone();
     if (!constant && is_floating(tensor.dtype())) {
       tensor.set_requires_grad(binding.name);

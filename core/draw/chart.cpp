@@ -163,10 +163,11 @@ class ChartDrawing {
                             s % 8, points);
         break;
       }
-      case SeriesKind::bars:
+      case SeriesKind::bars: {
+        const double width = bar_width(one);
         for (size_t i = 0; i < one.x.size(); ++i) {
           if (!known(i)) continue;
-          const double half = 0.45 * bar_width(one), begin = x.px(one.x[i] - half);
+          const double half = 0.45 * width, begin = x.px(one.x[i] - half);
           const double zero = y.has(0) ? y.px(0) : box_.bottom, top = y.px(tops_[s][i]);
           text += fmt::format(
               "<rect class=\"c{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
@@ -175,6 +176,7 @@ class ChartDrawing {
               std::abs(zero - top));
         }
         break;
+      }
       case SeriesKind::points:
         for (size_t i = 0; i < one.x.size(); ++i) {
           if (!known(i)) continue;

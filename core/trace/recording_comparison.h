@@ -18,9 +18,12 @@ struct TensorDifference {
   std::string layer;
   bool gradient = false;  ///< d(loss)/d(tensor)
   Shape shape;
-  double absolute = 0;   ///< the largest |a - b|
-  double relative = 0;   ///< that, divided by the largest |a| or |b| of the tensor
-  double units = 0;      ///< that, in units of rounding
+  bool leaf = false;    ///< a parameter or an input
+  double absolute = 0;  ///< the largest |a - b|
+  double largest = 0;   ///< the largest finite |a| or |b| of the tensor
+  double relative =
+      0;             ///< the first divided by the second; a leaf's gradient: by the largest of all
+  double units = 0;  ///< that, in units of rounding
   int64_t element = -1;  ///< where: row-major; -1 where statistics alone are known
   double a = 0, b = 0;   ///< there
 };

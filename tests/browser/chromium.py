@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -54,6 +55,8 @@ class Chromium:
 
     def receive(self):
         while b"\0" not in self.buffer:
+            if not select.select([self.read_end], [], [], 60)[0]:
+                raise RuntimeError("chromium does not answer")
             part = os.read(self.read_end, 1 << 20)
             if not part:
                 raise RuntimeError("chromium ended")

@@ -183,4 +183,9 @@ if __name__ == "__main__":
     if not CHROMIUM:
         print("skipped: no chromium; scripts/install_packages.sh test installs it on Debian")
         sys.exit(77)
+    try:
+        Chromium().close()
+    except (OSError, RuntimeError) as error:
+        print(f"skipped: chromium does not start ({error})")
+        sys.exit(77)
     unittest.main()

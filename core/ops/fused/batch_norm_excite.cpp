@@ -5,7 +5,9 @@
 #include "core/ops/checks.h"
 #include "core/ops/norm.h"
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 namespace whisker {
 

@@ -46,6 +46,23 @@ TEST(RecordingComparison, EqualStepsHaveNoDifference) {
   EXPECT_THAT(same.text(64, 100), HasSubstr("A and B agree: differences of at most 0 units"));
 }
 
+// Of a bias before a batch norm nothing but rounding is left.
+TEST(RecordingComparison, GradientsOfLeavesHaveOneScale) {
+  const auto step = [](double rounding) {
+    const Tensor w = leaf({1, 2}, {2}), b = leaf({0, 0}, {2});
+    StepRecorder recorder({.values = true});
+    recorder.name(w, "w");
+    recorder.name(b, "b");
+    backward(sum(w * 8.0) + sum(b * rounding));
+    return recorder.recording();
+  };
+  const RecordingComparison result = RecordingComparison::of(step(1e-16), step(-1e-16));
+  const auto found = std::ranges::find_if(
+      result.tensors, [](const TensorDifference& one) { return one.leaf && one.absolute > 0; });
+  ASSERT_NE(found, result.tensors.end());
+  EXPECT_DOUBLE_EQ(found->relative, 2e-16 / 8);
+}
+
 TEST(RecordingComparison, NamesTheFirstTensorThatDiffersAndItsElement) {
   Recording other = recorded_step();
   TapeOutput& relu = entry_named(other, "relu").outputs[0];
