@@ -205,6 +205,11 @@ class Checkpoint : private TorchDicts {
                             const std::vector<std::string>& others, std::string_view key) const {
     const auto [own, other] = std::ranges::mismatch(classes, others);
     if (others.empty() || own == classes.end() || other == others.end()) return;
+    // Other names, such as 'tench' for 'n01440764', contradict nothing: another order does.
+    std::vector<std::string> sorted = classes, other_sorted = others;
+    std::ranges::sort(sorted);
+    std::ranges::sort(other_sorted);
+    if (sorted != other_sorted) return;
     fail(ErrorKind::checkpoint,
          "{}: {} and {} contradict each other: output {} is {} by the first, {} by the second. "
          "Save it with one of them.",

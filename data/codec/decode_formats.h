@@ -36,12 +36,12 @@ bool is_deep_pnm(Bytes bytes);
 /// Where the first image of a P4, P5 or P6 file ends; nothing for samples in digits.
 std::optional<size_t> pnm_end(Bytes bytes);
 
-/// Pixels in stored orientation. The image must have passed check_extents().
 /// What a file's samples are, besides the pixels that they become.
 struct Samples {
   uint32_t largest = 0;  ///< of a file of 16 bits per sample; else 0
   bool alpha = false;    ///< of an alpha channel, or transparent colours
 };
+/// Pixels in stored orientation. The image must have passed check_extents().
 Samples decode_png(Bytes bytes, int png_bits, Image& out);
 Samples decode_bmp(Bytes bytes, Image& out);
 Samples decode_pnm(Bytes bytes, int png_bits, Image& out);

@@ -49,8 +49,7 @@ std::string clipped_note(uint32_t largest, int as) {
   if (largest >> as == 0) return {};
   return fmt::format(
       "is {}, and the weights read {} bits, up to {}. --input png_bits=16 reads all samples, "
-      "--input "
-      "png_bits={} larger ones as white",
+      "--input png_bits={} larger ones as white",
       largest, as, (1 << as) - 1, as);
 }
 

@@ -35,7 +35,8 @@ WalkedFile walked_file(std::string path, const struct stat& info) {
   // the status change.
   return {.path = std::move(path),
           .bytes = static_cast<uint64_t>(info.st_size),
-          .modified_ns = std::max(nanoseconds_of(info.st_mtim), nanoseconds_of(info.st_ctim))};
+          .modified_ns = std::max(nanoseconds_of(info.st_mtim), nanoseconds_of(info.st_ctim)),
+          .written_ns = nanoseconds_of(info.st_mtim)};
 }
 
 class Walker {

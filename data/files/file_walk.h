@@ -25,6 +25,7 @@ struct WalkedFile {
   std::string path;  ///< relative to the folder walked, '/' between names
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  ///< mtime or ctime, the later; nanoseconds since 1970
+  int64_t written_ns = 0;   ///< mtime
   bool link = false;        ///< a symbolic link, or below a link to a folder
   // Set by take_images():
   bool deep = false;   ///< 16 bits per sample: PNG, or PGM and PPM with the maximum 65535

@@ -11,7 +11,7 @@ namespace whisker {
 struct CroppedImages {
   int64_t images = 0;   ///< of the folder
   int64_t read = 0;     ///< whose header could be read
-  int64_t much = 0;     ///< of those: where a square leaves out more than a third
+  int64_t much = 0;     ///< of those: where a square leaves out more than 35 %
   double left_out = 0;  ///< of the median image, between 0 and 1
 
   /// "data.resize_mode: crop leaves out more than a third of 200 of the 256 images looked at ...";

@@ -61,25 +61,47 @@ std::vector<FileStamp> FileStamps::get() const {
   return stamps;
 }
 
-std::vector<std::string> FileStamps::changed_since(std::span<const FileStamp> before,
-                                                   int workers) const {
-  std::vector<int64_t> touched;
-  for (int64_t i = 0; i < folder_.size(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    const bool known = before[at].content != 0;
-    if (known && folder_.files[at].modified_ns != before[at].modified_ns) touched.push_back(i);
-  }
-  std::vector<uint8_t> changed(touched.size());
-  parallel_for(std::ssize(touched), workers, [&](int64_t i) {
-    const int64_t index = touched[static_cast<size_t>(i)];
+std::vector<int64_t> FileStamps::of_other_content(std::span<const int64_t> images,
+                                                  std::span<const FileStamp> before,
+                                                  int workers) const {
+  std::vector<uint8_t> changed(images.size());
+  parallel_for(std::ssize(images), workers, [&](int64_t i) {
+    const int64_t index = images[static_cast<size_t>(i)];
     const auto at = static_cast<size_t>(index);
     const uint64_t read = contents_[at].load(std::memory_order_relaxed);
     const uint64_t content = read != 0 ? read : content_hash(folder_.file(index));
     changed[static_cast<size_t>(i)] = content != before[at].content;
   });
+  std::vector<int64_t> found;
+  for (size_t i = 0; i < images.size(); ++i) {
+    if (changed[i] != 0) found.push_back(images[i]);
+  }
+  return found;
+}
+
+std::vector<std::string> FileStamps::changed_since(std::span<const FileStamp> before,
+                                                   int workers) const {
+  constexpr int64_t most = 256;
+  std::vector<int64_t> touched, unwritten;  // those whose status alone has another time
+  for (int64_t i = 0; i < folder_.size(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    const ImageFile& file = folder_.files[at];
+    const int64_t then = before[at].modified_ns;
+    if (before[at].content == 0 || file.modified_ns == then) continue;
+    (file.written_ns > then ? touched : unwritten).push_back(i);
+  }
+  std::vector<int64_t> sample;
+  const int64_t count = std::min(most, std::ssize(unwritten));
+  for (int64_t k = 0; k < count; ++k) {
+    sample.push_back(unwritten[static_cast<size_t>(k * std::ssize(unwritten) / count)]);
+  }
+  if (!of_other_content(sample, before, workers).empty()) {
+    touched.insert(touched.end(), unwritten.begin(), unwritten.end());
+    std::ranges::sort(touched);
+  }
   std::vector<std::string> paths;
-  for (size_t i = 0; i < touched.size(); ++i) {
-    if (changed[i] != 0) paths.push_back(folder_.file(touched[i]).string());
+  for (const int64_t index : of_other_content(touched, before, workers)) {
+    paths.push_back(folder_.file(index).string());
   }
   return paths;
 }

@@ -35,12 +35,16 @@ class FileStamps {
   std::vector<FileStamp> get() const;
 
   /// The paths of images that differ from `before` (one stamp per image) in time and content. An
-  /// unknown content counts as the same. Reads only images of another time.
+  /// unknown content counts as the same. Reads only images of another time; of those that have not
+  /// been written since, as after rsync -a, chmod or a hard link, 256 and all where one differs.
   std::vector<std::string> changed_since(std::span<const FileStamp> before, int workers) const;
   /// Copies the content hashes of `before` for images that have not changed since.
   void set(std::span<const FileStamp> before);
 
  private:
+  std::vector<int64_t> of_other_content(std::span<const int64_t> images,
+                                        std::span<const FileStamp> before, int workers) const;
+
   const ImageFolder& folder_;
   std::vector<std::atomic<uint64_t>> contents_;  // by index; 0: not read yet
 };

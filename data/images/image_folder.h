@@ -22,6 +22,7 @@ struct ImageFile {
   int64_t label = 0;
   uint64_t bytes = 0;
   int64_t modified_ns = 0;           ///< mtime or ctime, the later; nanoseconds since 1970
+  int64_t written_ns = 0;            ///< mtime
   bool deep = false, alpha = false;  ///< see WalkedFile
   uint64_t content = 0;              ///< content_hash(); 0: not read
 };

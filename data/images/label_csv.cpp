@@ -88,6 +88,7 @@ void add_file(NamedImages& named, WalkedFile file, std::string label) {
   named.files.push_back({.path = std::move(file.path),
                          .bytes = file.bytes,
                          .modified_ns = file.modified_ns,
+                         .written_ns = file.written_ns,
                          .deep = file.deep,
                          .alpha = file.alpha});
 }

@@ -12,7 +12,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace whisker {
@@ -100,17 +99,16 @@ std::vector<int64_t> find_copies(std::span<const uint64_t> sizes,
 
 Contradictions find_contradictions(std::span<const int64_t> originals,
                                    std::span<const int64_t> labels) {
-  std::map<int64_t, std::set<int64_t>> labels_of;  // by original
+  std::vector<bool> contradicted(originals.size());  // by original
   Contradictions found;
   for (size_t i = 0; i < originals.size(); ++i) {
-    const auto other = static_cast<int64_t>(i);
-    auto& all = labels_of[originals[i]];
-    if (all.insert(labels[i]).second && all.size() == 2 && found.second == 0) {
-      found = {.first = originals[i], .second = other};
-    }
+    const auto original = static_cast<size_t>(originals[i]);
+    if (labels[i] == labels[original]) continue;
+    contradicted[original] = true;
+    if (found.second == 0) found = {.first = originals[i], .second = static_cast<int64_t>(i)};
   }
   found.count = std::ranges::count_if(
-      originals, [&](int64_t original) { return labels_of[original].size() > 1; });
+      originals, [&](int64_t original) { return contradicted[static_cast<size_t>(original)]; });
   return found;
 }
 

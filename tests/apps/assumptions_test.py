@@ -16,8 +16,8 @@ class Assumptions(ProgramTest):
     def runTest(self):
         """Lets setUpClass make an instance."""
 
-    def refused(self, code, says, *arguments):
-        done = self.whisker(*arguments, code=code)
+    def refused(self, code, says, *arguments, **options):
+        done = self.whisker(*arguments, code=code, **options)
         self.assertIn(says, done.stderr)
 
     def said(self, *arguments):
@@ -32,20 +32,25 @@ class Assumptions(ProgramTest):
             self.assertIn("--input image_size=20 (was 16), mean=[123, 116, 103] (was [0, 0, 0])", said)
             self.assertIn("--input: mean [123, 116, 103] and std [1, 1, 1] do not fit pixels of 0 to 1", said)
             self.assertNotIn("--input", self.said(*command, "--input", "image_size=16"))
-        self.assertIn("data.mean [124] and data.std [58] do not fit", self.train_says("data.channels=1", "data.mean=[124]", "data.std=[58]"))
+        self.assertIn("data.mean [124] and data.std [58] do not fit",
+                      self.train_says("data.channels=1", "data.mean=[124]", "data.std=[58]"))
 
     def test_paths_that_no_shell_has_expanded_are_refused(self):
-        home = os.environ["HOME"]
-        for path, meant in (("~/x", f"{home}/x"), ("$HOME/x", f"{home}/x"), ("${HOME}", home), ("$NONE_SUCH/x", "the whole path")):
+        home = str(self.folder)
+        env = {**os.environ, "HOME": home}
+        for path, meant in (("~/x", f"{home}/x"), ("$HOME/x", f"{home}/x"), ("${HOME}", home),
+                            ("$NONE_SUCH/x", "the whole path")):
+            first = path.split("/")[0]
             for key in ("runs", "data.train", "data.val", "data.test", "data.csv", "data.cache_file", "init.from"):
-                self.refused(2, f"{key}: expected a path, got '{path}'. No shell has expanded {path.split('/')[0]}: write "
-                                f"{meant}, or ./{path} for a folder", "train", "c.yaml", *self.data, f"{key}={path}")
+                self.refused(2, f"{key}: expected a path, got '{path}'. No shell has expanded {first}: write {meant}, "
+                                f"or ./{path} for a folder", "train", "c.yaml", *self.data, f"{key}={path}", env=env)
         (self.folder / "home.yaml").write_text(CONFIG + "runs: ~/runs\n")
-        self.refused(2, "home.yaml:12:7: runs: expected a path, got '~/runs'", "train", "home.yaml", *self.data)
+        self.refused(2, "home.yaml:12:7: runs: expected a path, got '~/runs'", "train", "home.yaml", *self.data,
+                     env=env)
         for output in (["classify", self.weights, "val", "--cam=~/x"], ["export", self.weights, "--output=~/x.onnx"],
                        ["evaluate", self.weights, "val", "--worst=1", "--out=~/x.html"],
                        ["import", self.weights, "--output=$HOME/x"], ["data", "generate", "~/x"]):
-            self.refused(2, f"write {home}/x", *output)
+            self.refused(2, f"write {home}/x", *output, env=env)
         self.assertEqual([p for p in os.listdir(self.folder) if p[0] in "~$"], [])
 
     def test_a_crop_of_wide_images_is_said(self):
@@ -54,11 +59,17 @@ class Assumptions(ProgramTest):
             for i in range(4):
                 width = 64 if i < 3 else 16
                 (self.folder / f"wide/c{label}/{i}.png").write_bytes(png(width, 16, lambda x, y: (x, y + label, i)))
-        says = ("data.resize_mode: crop leaves out more than a third of 6 of 8 images, and 75 % of the median one; squash and "
-                "letterbox show the network whole images")
+        says = ("data.resize_mode: crop leaves out more than a third of 6 of 8 images, and 75 % of the median one; "
+                "squash and letterbox show the network whole images")
         train = ["train", "c.yaml", "data.train=wide", "data.val=wide", "train.epochs=1"]
         self.assertIn(says, self.said(*train))
         self.assertNotIn("leaves out", self.said(*train, "data.resize_mode=squash"))
+        for label in range(2):
+            (self.folder / f"photos/c{label}").mkdir(parents=True)
+            for i in range(2):
+                image = png(24, 16, lambda x, y: (x, y + label, i))
+                (self.folder / f"photos/c{label}/{i}.png").write_bytes(image)
+        self.assertNotIn("leaves out", self.whisker("data", "check", "photos").stdout)
         for command in ("check", "stats"):
             self.assertIn("crop       " + says, self.whisker("data", command, "wide").stdout)
             self.assertNotIn("leaves out", self.whisker("data", command, "train").stdout)
@@ -67,7 +78,8 @@ class Assumptions(ProgramTest):
         for names, says in (("1,c1\n0,c0\n", "names.txt:1: '1,c1' has the number 1 and is the name of class 0"),
                             ("c1 2\nc0 1\n", "names.txt:1: 'c1 2' has the number 2"),
                             ("1: b\n0: a\n", "'1: b' has the number 1"),
-                            ("# names\na\n", "names.txt:1: expected a class name, got '# names', which looks like a comment")):
+                            ("# names\na\n", "names.txt:1: expected a class name, got '# names', which looks like "
+                                            "a comment")):
             (self.folder / "names.txt").write_text(names)
             self.refused(3, says, "classify", self.weights, "val", "--classes", "names.txt")
         for names in ("0 a\n1 b\n", "2 euro\n1 euro\n", "9 b\n5 a\n", "#a\n#b\n"):
@@ -80,21 +92,25 @@ class Assumptions(ProgramTest):
             (self.folder / f"flat/{i}.png").write_bytes(png(16, 16, lambda x, y: (x, y, i)))
         (self.folder / "l.csv").write_text("path,label\n" + "".join(f"{i}.png,c{i % 2}\n" for i in range(4)))
         listed = ["train", "c.yaml", "data.train=flat", "data.csv=l.csv"]
-        self.refused(3, "data.val: expected one folder per class in flat, got 4 images outside. data.csv holds the labels of "
-                        "data.train alone", *listed, "data.val=flat")
-        self.refused(3, "data.val: expected a folder of images, but l.csv is a file. Name a folder with a folder per class", *listed, "data.val=l.csv")
+        self.refused(3, "data.val: expected one folder per class in flat, got 4 images outside. data.csv holds the "
+                        "labels of data.train alone", *listed, "data.val=flat")
+        self.refused(3, "data.val: expected a folder of images, but l.csv is a file. Name a folder with a folder per "
+                        "class", *listed, "data.val=l.csv")
         for how in (["c.yaml", "data.train=l.csv"], ["--data", "l.csv"]):
-            self.refused(3, "name their folder, and add data.csv=l.csv. Texts, rows and series need a configuration", "train", *how)
+            self.refused(3, "name their folder, and add data.csv=l.csv. Texts, rows and series need a configuration",
+                         "train", *how)
         (self.folder / "texts").mkdir()
         for label in ("a", "b"):
             (self.folder / f"texts/{label}.txt").write_text(f"{label} is {label}\n" * 8)
         self.refused(3, "Texts need a configuration with data.kind: text", "train", "--data", "texts")
         (self.folder / "text.yaml").write_text(
-            "device: cpu\ndata: {kind: text, train: texts}\nmodel: [{embedding: {input_dim: vocabulary, output_dim: 4}}, "
-            "{gru: {units: 4}}, {dense: {units: classes}}]\ntrain: {epochs: 1}\n")
+            "device: cpu\ndata: {kind: text, train: texts}\n"
+            "model: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 4}}, "
+            "{dense: {units: classes}}]\ntrain: {epochs: 1}\n")
         self.said("train", "text.yaml", "name=text")
         text = "runs/text/best.safetensors"
-        self.refused(2, f"{text}: expected weights of a network on images, got one on texts.", "train", "--data", "train", "--weights", text)
+        self.refused(2, f"{text}: expected weights of a network on images, got one on texts.", "train",
+                     "--data", "train", "--weights", text)
         self.assertIn("DATA has no texts of 1 of the 2 classes, on which evaluation is silent: 'b'",
                       self.said("evaluate", text, self.only("texts/a.txt")))
         self.assertIn("DATA has no images of 1 of the 2 classes, on which evaluation is silent: 'c1'",
@@ -116,7 +132,8 @@ class Assumptions(ProgramTest):
     def test_lengths_that_are_never_reached(self):
         said = self.train_says("train.accumulate=10", "schedule.warmup=5", "freeze=[backbone]", "unfreeze_at=4")
         for line in ("train.accumulate=10: an epoch has 5 batches, and a step no more",
-                     "statistics of its own, not the 5 batches of a step", "schedule.warmup has no effect beyond the run's end",
+                     "statistics of its own, not the 5 batches of a step",
+                     "schedule.warmup has no effect beyond the run's end",
                      "are frozen; trained: dense\n", "unfreeze_at has no effect: it is for train.epochs above"):
             self.assertIn(line, said)
 

@@ -3,9 +3,10 @@
 #include "core/error.h"
 #include "core/io/counted.h"
 #include "core/io/text.h"
+#include "data/files/file_walk.h"
 #include "train/data/run_data.h"
 
-#include <set>
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +15,15 @@ namespace {
 
 std::string singular(std::string_view examples) {
   return std::string(examples.substr(0, examples.size() - 1));
+}
+
+// Of a file or folder; none of a pipe, which is read once.
+std::optional<uint64_t> bytes_of(const std::filesystem::path& data, std::string_view what) {
+  if (std::filesystem::is_regular_file(data)) return std::filesystem::file_size(data);
+  if (!std::filesystem::is_directory(data)) return std::nullopt;
+  uint64_t bytes = 0;
+  for (const WalkedFile& file : walk_files(data, what).files) bytes += file.bytes;
+  return bytes;
 }
 
 }  // namespace
@@ -26,10 +36,11 @@ std::string unread_text(int64_t unread) {
 
 SharedImages find_shared(std::span<const uint64_t> contents, std::span<const uint64_t> others,
                          const PlaceOf& place) {
-  const std::set<uint64_t> known(others.begin(), others.end());
+  std::vector<uint64_t> known(others.begin(), others.end());
+  std::ranges::sort(known);
   SharedImages shared;
   for (size_t i = 0; i < contents.size(); ++i) {
-    if (!known.contains(contents[i])) continue;
+    if (contents[i] == 0 || !std::ranges::binary_search(known, contents[i])) continue;
     if (shared.count++ == 0 && place) shared.example = place(static_cast<int64_t>(i));
   }
   return shared;
@@ -54,11 +65,17 @@ std::string contradiction_note(const ContradictingImages& found, int64_t size,
       fmt::format("{} of the {} of data.train are copies with different labels", found.count,
                   counted(size, singular(examples)));
   if (found.count == 0) return counts + unread_text(found.unread);
-  return fmt::format(
-      "warning: {}, such as {} and {}{}: at most one of the labels is right. Remove or correct "
-      "them{}.",
-      counts, printable(place(found.first)), printable(place(found.second)),
-      unread_text(found.unread), examples == "images" ? " (whisker data check lists them)" : "");
+  const std::string text =
+      fmt::format("{}, such as {} and {}{}", counts, printable(place(found.first)),
+                  printable(place(found.second)), unread_text(found.unread));
+  if (examples == "images") {
+    return fmt::format(
+        "warning: {}: at most one of the labels is right. Remove or correct them (whisker data "
+        "check lists them).",
+        text);
+  }
+  // A surname is one of two languages, and passengers of one class and age had two fates.
+  return text + ": a network gives copies one answer. Correct those that are wrong.";
 }
 
 TrainedContents trained_contents(const PastRun& run, const std::filesystem::path& given) {
@@ -68,11 +85,22 @@ TrainedContents trained_contents(const PastRun& run, const std::filesystem::path
   const bool there = std::filesystem::exists(config.data.train, error);
   if (!there) config.data.train = given.string();
   try {
+    constexpr uint64_t mebibyte = 1 << 20, most_bytes = 64 * mebibyte;
+    const std::optional<uint64_t> train = bytes_of(config.data.train, "data.train");
+    const std::optional<uint64_t> val =
+        config.data.val.empty() ? 0 : bytes_of(config.data.val, "data.val");
+    if (!train || !val) return {};
+    if (*train + *val > most_bytes) {
+      return {.note = fmt::format("not compared with the training data, which are {} MiB",
+                                  (*train + *val) / mebibyte)};
+    }
     RunData data = open_data(config);
     if (data.fingerprint == state_of(run).at("data_fingerprint").as_string()) {
+      std::erase(data.train_contents, 0);
       return {.contents = std::move(data.train_contents)};
     }
   } catch (const Error&) {  // the weights stand without the data
+  } catch (const std::filesystem::filesystem_error&) {
   }
   if (!there) return {};
   return {.note = fmt::format("{} changed since it trained the weights: which of its examples did "

@@ -38,7 +38,7 @@ inline MeasuredPart validation_part(std::string_view examples, bool split = fals
 /// " (9 more could not be compared in a few seconds: ...)"; "" for none.
 std::string unread_text(int64_t unread);
 
-/// Those of `contents` that `others` have, too; without `place` there is no example.
+/// Those of `contents` but 0 that `others` have, too; without `place` there is no example.
 SharedImages find_shared(std::span<const uint64_t> contents, std::span<const uint64_t> others,
                          const PlaceOf& place = {});
 /// A warning that `shared` of the `size` examples of `part` are `other_kind` ("training") examples,
@@ -46,16 +46,16 @@ SharedImages find_shared(std::span<const uint64_t> contents, std::span<const uin
 std::string shared_note(const SharedImages& shared, int64_t size, const MeasuredPart& part,
                         std::string_view other_kind);
 
-/// A warning that copies in data.train have different labels; "" where none has. `place`: of the
-/// numbers in `found`.
+/// That copies in data.train have different labels, of images a warning; "" where none has.
+/// `place`: of the numbers in `found`.
 std::string contradiction_note(const ContradictingImages& found, int64_t size,
                                std::string_view examples, const PlaceOf& place);
 
 /// Contents of the examples that trained a run, read again; where its data are not there, as from
-/// another working folder, `given` may be them.
+/// another working folder, `given` may be them. Pipes and more than 64 MiB are not read again.
 struct TrainedContents {
-  std::vector<uint64_t> contents = {};  ///< empty where the data are gone or others
-  std::string note = {};                ///< that they are others
+  std::vector<uint64_t> contents = {};  ///< empty where the data are gone, others or not compared
+  std::string note = {};                ///< that they are others, or too many to compare
 };
 TrainedContents trained_contents(const PastRun& run, const std::filesystem::path& given);
 /// A warning that `trained` of the `size` examples to evaluate trained the weights, as `list` says.

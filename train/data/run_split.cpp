@@ -148,7 +148,8 @@ ImageFolder images_of_split(const Network& network, const PastRun& run, const Ru
     images.files.push_back({.path = std::move(entry.path),
                             .label = number,
                             .bytes = entry.bytes,
-                            .modified_ns = now ? now->modified_ns : 0});
+                            .modified_ns = now ? now->modified_ns : 0,
+                            .written_ns = now ? now->written_ns : 0});
   }
   if (there > 0) {
     compare_with_run(run, part, std::move(changed), images);

@@ -102,8 +102,13 @@ std::vector<uint64_t> contents_of(const LabelledText& text) {
 }
 
 std::vector<uint64_t> contents_of(const LabelledRows& rows) {
+  constexpr size_t least_values = 8;  // fewer, such as of classes and counts, are alike by chance
   std::vector<uint64_t> contents;
   for (const std::vector<double>& values : rows.values) {
+    if (values.size() < least_values) {
+      contents.push_back(0);
+      continue;
+    }
     Hash64 hash;
     hash.update(std::as_bytes(std::span(values)));
     contents.push_back(hash.value());

@@ -35,7 +35,7 @@ SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
                    const RowsInput& input, std::span<const std::string> classes);
 
 /// Hashes of what stands in the data: of texts, of the values of rows, and of the lines of a plain
-/// text that have 32 bytes or more, which is too long for chance.
+/// text that have 32 bytes or more, which is too long for chance; 0 of rows of fewer than 8 values.
 std::vector<uint64_t> contents_of(const LabelledText& text);
 std::vector<uint64_t> contents_of(const LabelledRows& rows);
 std::vector<uint64_t> contents_of(std::string_view text);

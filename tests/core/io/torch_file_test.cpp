@@ -170,6 +170,11 @@ TEST(TorchFile, ReadsTheNamesOfItsClasses) {
   EXPECT_EQ(torch_refusal(old_file(model + text("classes") + listed + "s" + text("class_to_idx") +
                                    numbered + "s")),
             "no error");
+  // Names of the same classes in other words.
+  const std::string ids = "](" + text("n02121808") + text("n02084071") + "e";
+  EXPECT_EQ(torch_refusal(
+                old_file(model + text("classes") + ids + "s" + text("class_names") + listed + "s")),
+            "no error");
 }
 
 // Tensors with attributes, those of types without a storage of their own, and Python 2's dicts.
