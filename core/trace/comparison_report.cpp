@@ -23,19 +23,19 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
   line("A  " + a);
   line("B  " + b);
   text += "\n";
-  const auto shown = [](const TensorDifference& one) {
+  const auto shown = [](const RecordedDifference& one) {
     return fmt::format("{}{}{}{}", one.gradient ? "gradient of " : "", printable(one.name),
                        one.layer.empty() ? "" : ", layer ", printable(one.layer));
   };
   for (const bool gradient : {false, true}) {
-    const auto total = std::ranges::count(tensors, gradient, &TensorDifference::gradient);
-    const auto equal = std::ranges::count_if(tensors, [&](const TensorDifference& one) {
+    const auto total = std::ranges::count(tensors, gradient, &RecordedDifference::gradient);
+    const auto equal = std::ranges::count_if(tensors, [&](const RecordedDifference& one) {
       return one.gradient == gradient && one.absolute == 0;
     });
     text += fmt::format("{} {} compared, {} equal", gradient ? "backward " : "forward  ",
                         counted(total, "tensor"), equal);
-    const TensorDifference* const first = first_beyond(0, gradient);
-    const TensorDifference* const beyond = first_beyond(tolerance, gradient);
+    const RecordedDifference* const first = first_beyond(0, gradient);
+    const RecordedDifference* const beyond = first_beyond(tolerance, gradient);
     if (first) text += fmt::format("\n  first difference      {}", shown(*first));
     if (first && beyond) {
       text += fmt::format("\n  first beyond {:<7g}  {}", tolerance, shown(*beyond));
@@ -45,7 +45,7 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
   constexpr size_t most_rows = 40;
   TextTable table({"differs", "layer", ">largest", ">relative", ">units", "where", ">A", ">B"});
   size_t rows = 0;
-  for (const TensorDifference& one : tensors) {
+  for (const RecordedDifference& one : tensors) {
     if (one.absolute == 0 || ++rows > most_rows) continue;
     table.add({(one.gradient ? "gradient of " : "") + one.name, one.layer,
                fmt::format("{:.2g}", one.absolute), fmt::format("{:.2g}", one.relative),
@@ -70,7 +70,7 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
   for (size_t i = 0; i < unmatched.size() && i < 3; ++i) line("not compared: " + unmatched[i]);
   if (unmatched.size() > 3) line(fmt::format("... {} more, all in --json", unmatched.size() - 3));
   double most = 0;
-  for (const TensorDifference& one : tensors) most = std::max(most, one.units);
+  for (const RecordedDifference& one : tensors) most = std::max(most, one.units);
   line(
       fmt::format("A and B {}: differences of at most {:.3g} units of rounding of {} ({:.2g} of "
                   "a tensor's largest value), tolerance {:g}",
@@ -84,13 +84,13 @@ std::string RecordingComparison::json(double tolerance) const {
   json.field("agree", agrees(tolerance)).field("tolerance", tolerance);
   json.field("dtype", name_of(dtype)).field("unit", unit());
   for (const bool gradient : {false, true}) {
-    const TensorDifference* const beyond = first_beyond(tolerance, gradient);
+    const RecordedDifference* const beyond = first_beyond(tolerance, gradient);
     json.field(gradient ? "first_gradient_beyond" : "first_value_beyond",
                beyond ? std::optional(beyond->name) : std::nullopt);
   }
   json.list("unmatched", unmatched);
   json.field("reordered", reordered).field("ambiguous", ambiguous);
-  json.list("tensors", tensors, [&](const TensorDifference& one) {
+  json.list("tensors", tensors, [&](const RecordedDifference& one) {
     json.begin_object().field("name", one.name).field("layer", one.layer);
     json.field("gradient", one.gradient).field("absolute", one.absolute);
     json.field("relative", one.relative).field("units", one.units);

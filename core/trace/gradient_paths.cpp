@@ -113,8 +113,9 @@ class GradientTracer {
                                       : norm_of(output.gradient.all, at);
   }
 
-  // Of what arrives at the elements of the results that the parameter reaches. One that
-  // chooses among elements, and none of these, counts with all.
+  // The norm of the gradient that arrives at those elements of the operator's results that the
+  // parameter reaches. An operator that chooses among elements, and chose none of the parameter's,
+  // counts with all elements of its results.
   double arrives(size_t index) const {
     static const ElementSet whole{.all = true};
     const TapeEntry& entry = recording_.entries[index];
@@ -131,7 +132,8 @@ class GradientTracer {
     return known ? std::sqrt(squares) : unknown_norm;
   }
 
-  // Of what the operator `index` gives to its operand; NaN when not recorded.
+  // The norm of the gradient that the operator `index` gives to its operand; NaN where it was not
+  // recorded.
   double gives(size_t index, const TapeInput& input) const {
     const Key key{input.entry, input.output};
     if (const auto found = given_.find({index, key}); found != given_.end()) {

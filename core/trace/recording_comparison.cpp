@@ -36,8 +36,8 @@ double distance(double a, double b) {
   return std::isnan(difference) ? infinite : difference;
 }
 
-TensorDifference difference_of(const RecordedValues& a, const RecordedValues& b) {
-  TensorDifference result;
+RecordedDifference difference_of(const RecordedValues& a, const RecordedValues& b) {
+  RecordedDifference result;
   const auto see = [&](double one, double other, int64_t element) {
     for (const double value : {one, other}) {
       if (std::isfinite(value)) result.largest = std::max(result.largest, std::fabs(value));
@@ -98,7 +98,7 @@ void compare(RecordingComparison& into, const Recording& recording, size_t entry
   const TapeOutput& own = recording.entries[entry].outputs[output];
   const RecordedValues& values = values_of(own, gradient);
   if (!values.known() || !other.known()) return;
-  TensorDifference difference = difference_of(values, other);
+  RecordedDifference difference = difference_of(values, other);
   difference.name = tensor_name(recording, entry, output);
   difference.layer = recording.entries[entry].layer;
   difference.gradient = gradient;
@@ -114,12 +114,12 @@ void compare(RecordingComparison& into, const Recording& recording, size_t entry
 // Once the coarsest type is known. Gradients of leaves are compared on one scale: one that is 0 but
 // for rounding, as that of a bias before a batch norm, has none of its own.
 void count_units(RecordingComparison& comparison) {
-  const auto of_leaf = [](const TensorDifference& one) { return one.leaf && one.gradient; };
+  const auto of_leaf = [](const RecordedDifference& one) { return one.leaf && one.gradient; };
   double largest = 0;
-  for (const TensorDifference& one : comparison.tensors) {
+  for (const RecordedDifference& one : comparison.tensors) {
     if (of_leaf(one)) largest = std::max(largest, one.largest);
   }
-  for (TensorDifference& one : comparison.tensors) {
+  for (RecordedDifference& one : comparison.tensors) {
     one.relative = one.absolute == 0 ? 0 : one.absolute / (of_leaf(one) ? largest : one.largest);
     if (std::isnan(one.relative)) one.relative = infinite;
     one.units = one.relative / comparison.unit();
@@ -269,8 +269,8 @@ double RecordingComparison::unit() const {
   return unit_of(dtype);
 }
 
-const TensorDifference* RecordingComparison::first_beyond(double units, bool gradient) const {
-  const auto found = std::ranges::find_if(tensors, [&](const TensorDifference& one) {
+const RecordedDifference* RecordingComparison::first_beyond(double units, bool gradient) const {
+  const auto found = std::ranges::find_if(tensors, [&](const RecordedDifference& one) {
     return one.gradient == gradient && one.units > units;
   });
   return found == tensors.end() ? nullptr : &*found;

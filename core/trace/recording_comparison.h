@@ -13,7 +13,7 @@ namespace whisker {
 
 /// How a tensor of A differs from that of B. An element that is NaN or infinite in one alone
 /// differs infinitely.
-struct TensorDifference {
+struct RecordedDifference {
   std::string name;  ///< "3 relu" or "w1", as A calls it
   std::string layer;
   bool gradient = false;  ///< d(loss)/d(tensor)
@@ -29,13 +29,13 @@ struct TensorDifference {
 };
 
 struct RecordingComparison {
-  std::string a, b;                       ///< titles
-  DType dtype = DType::f64;               ///< the coarsest type of a tensor that is compared
-  std::vector<TensorDifference> tensors;  ///< in A's order, values first, then gradients
-  std::vector<std::string> unmatched;     ///< "B alone has 3 cast", "w is (2,3) in A, (3,2) in B"
-  int misshapen = 0;                      ///< of these, tensors of another shape
-  int reordered = 0;                      ///< tensors of the file that were read as (N,C,H,W)
-  int ambiguous = 0;                      ///< ... that would have fitted as (N,H,W,C), too
+  std::string a, b;                         ///< titles
+  DType dtype = DType::f64;                 ///< the coarsest type of a tensor that is compared
+  std::vector<RecordedDifference> tensors;  ///< in A's order, values first, then gradients
+  std::vector<std::string> unmatched;       ///< "B alone has 3 cast", "w is (2,3) in A, (3,2) in B"
+  int misshapen = 0;                        ///< of these, tensors of another shape
+  int reordered = 0;                        ///< tensors of the file that were read as (N,C,H,W)
+  int ambiguous = 0;                        ///< ... that would have fitted as (N,H,W,C), too
   int by_statistics = 0;
 
   /// Operators are matched by layer, name and how many of that name the layer ran before.
@@ -47,7 +47,7 @@ struct RecordingComparison {
   /// Half the distance from 1 to the next larger number: 2^-24 in f32.
   double unit() const;
   /// The first tensor that differs by more than `units`, or nullptr.
-  const TensorDifference* first_beyond(double units, bool gradient) const;
+  const RecordedDifference* first_beyond(double units, bool gradient) const;
   /// No tensor differs by more or in shape, and there are some. Operators of one side alone, as the
   /// casts of bf16, do not count.
   bool agrees(double units) const;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a file, unless it is known or comes too late.
+// The hash of a file, read unless it is known; 0 where the time is over.
 uint64_t hash_in_time(ImageFolder& folder, int64_t number,
                       std::chrono::steady_clock::time_point begin, double seconds) {
   uint64_t& content = folder.files[static_cast<size_t>(number)].content;
@@ -24,7 +24,8 @@ uint64_t hash_in_time(ImageFolder& folder, int64_t number,
   return content;
 }
 
-// Hashes of the files of these numbers; 0 for what cannot be read or comes too late.
+// The hashes of the files with these numbers; 0 for a file that cannot be read, or where the time
+// is over.
 std::vector<uint64_t> hashes_of(ImageFolder& folder, const std::vector<int64_t>& numbers,
                                 std::chrono::steady_clock::time_point begin, double seconds) {
   std::vector<uint64_t> hashes(numbers.size());

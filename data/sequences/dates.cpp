@@ -20,6 +20,8 @@ std::optional<double> time_of_day(const char* text) {
   if (text[std::strspn(text, " ")] == '\0') return 0;
   if (*text != 'T' && *text != ' ') return std::nullopt;
   if (*text == 'T') ++text;
+  const std::string_view clock = text + std::strspn(text, " ");
+  if (clock == "24:00" || clock == "24:00:00" || clock == "24") return 86400;  // the day's end
   for (const char* const form : time_forms) {
     std::tm time = {};
     const char* rest = ::strptime(text, form, &time);

@@ -11,10 +11,12 @@
 #include "data/sequences/time_order.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -56,9 +58,11 @@ class Windows {
     return row < 0 ? nothing : series_.at(row, column_of(j));
   }
 
-  /// A hash of all rows that the window reads and forecasts.
+  /// A hash of all rows that the window reads and forecasts; 0 where these hold so few values,
+  /// as the hours of a day without rain do, that another window may hold the same by chance.
   uint64_t content(int64_t last) const {
     const int64_t begin = last + 1 - input_.rows_needed(), end = last + 1 + input_.horizon;
+    if (!varies(begin, end)) return 0;
     Hash64 hash;
     hash.update(std::as_bytes(std::span(series_.values)
                                   .subspan(static_cast<size_t>(begin * series_.columns),
@@ -104,6 +108,17 @@ class Windows {
   }
 
  private:
+  bool varies(int64_t begin, int64_t end) const {
+    const int64_t enough = std::min<int64_t>(5, end - begin);
+    for (int64_t column = 0; column < series_.columns; ++column) {
+      std::set<uint64_t> values;
+      for (int64_t row = begin; row < end; ++row) {
+        values.insert(std::bit_cast<uint64_t>(series_.at(row, static_cast<size_t>(column))));
+        if (std::ssize(values) == enough) return true;
+      }
+    }
+    return false;
+  }
   double level(int64_t row, size_t column) const {
     if (row < 0) return nothing;
     return levels_[static_cast<size_t>(row * series_.columns) + column];

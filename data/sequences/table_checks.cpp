@@ -16,10 +16,9 @@
 namespace whisker {
 namespace {
 
-enum class Point : uint8_t { integer, thousands, decimal, other };
+enum class Point : uint8_t { hundreds, thousands, decimal, other };
 
-// A number below 1000 without a point, or what a German table may mean by the points: 1.021 is
-// 1021.
+// An integer from 100 to 999, or what a German table may mean by the points: 1.021 is 1021.
 Point point_of(std::string_view cell) {
   while (cell.starts_with(' ')) cell.remove_prefix(1);
   while (cell.ends_with(' ')) cell.remove_suffix(1);
@@ -31,7 +30,9 @@ Point point_of(std::string_view cell) {
     return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   };
   if (!is_digits(whole) || whole.empty() || whole.size() > 3) return Point::decimal;
-  if (point == cell.npos) return Point::integer;
+  if (point == cell.npos) {
+    return whole.size() == 3 && whole[0] != '0' ? Point::hundreds : Point::other;
+  }
   const std::string_view rest = cell.substr(point + 1);
   return rest.size() == 3 && is_digits(rest) && whole[0] != '0' ? Point::thousands : Point::decimal;
 }
@@ -75,11 +76,11 @@ void drop_headers(RowFile& file) {
   if (lines.empty()) return;
   std::erase_if(file.rows, [&](const CsvRow& row) { return row.fields == file.names; });
   file.count -= std::ssize(lines);
-  file.notes.push_back(fmt::format(
-      "{}: {} again the names of the columns and {} not read (the first is line {}; "
-      "data.header=false, or --header false of evaluate: an example as others)",
-      file.name, counted(std::ssize(lines), "row holds", "rows hold"),
-      lines.size() == 1 ? "is" : "are", lines.front()));
+  file.notes.push_back(
+      fmt::format("{}: {} again the names of the columns and {} not read (the first is line {}; "
+                  "data.header=false, or --header false of evaluate: an example as others)",
+                  file.name, counted(std::ssize(lines), "row holds", "rows hold"),
+                  lines.size() == 1 ? "is" : "are", lines.front()));
   if (file.rows.empty()) fail(ErrorKind::data, "{}: expected rows below the names", file.name);
 }
 
@@ -104,21 +105,21 @@ void refuse_thousands(RowFile& file, std::span<const size_t> columns) {
   if (file.separator != ';') return;
   const auto check = [&](size_t column) {
     const CsvRow* thousands = nullptr;
-    bool integers = false;
+    bool hundreds = false;
     for (const CsvRow& row : file.rows) {
       const Point point = point_of(row.fields[column]);
       if (point == Point::decimal) return;
-      integers = integers || point == Point::integer;
+      hundreds = hundreds || point == Point::hundreds;
       if (point == Point::thousands && !thousands) thousands = &row;
     }
-    if (!integers || !thousands) return;
+    if (!hundreds || !thousands) return;
     const std::string& cell = thousands->fields[column];
     std::string without = cell;
     std::erase(without, '.');
     fail(ErrorKind::data,
          "{}: {} in column {} may be {}, with a point before thousands, or a number with three "
          "decimals: all points of the column have three digits behind them, and other cells are "
-         "integers. Write {} or {}0.",
+         "integers from 100 to 999. Write {} or {}0.",
          file.place(*thousands), excerpt(cell), column + 1, excerpt(without), printable(without),
          printable(cell));
   };

@@ -22,7 +22,7 @@ void drop_headers(RowFile& file);
 void refuse_numbers_as_names(RowFile& file, std::span<const std::string> keys);
 
 /// Throws data for a table with semicolons in which one of `columns` may hold thousands: every
-/// point is followed by exactly three digits, and there are integers below 1000.
+/// point is followed by exactly three digits, and integers go on where these end, from 100 to 999.
 void refuse_thousands(RowFile& file, std::span<const size_t> columns);
 
 /// Throws data where each label holds a semicolon, tab or bar, as many as all others, and hardly

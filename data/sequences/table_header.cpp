@@ -26,10 +26,14 @@ using Words = std::span<const std::string_view>;
 constexpr std::array<std::string_view, 12> label_words = {
     "label",     "labels", "class",  "target", "y",     "category",
     "sentiment", "tag",    "intent", "rating", "stars", "language"};
-constexpr std::array<std::string_view, 9> text_words = {
-    "text", "texts", "sentence", "review", "tweet", "message", "comment", "content", "document"};
+constexpr std::array<std::string_view, 14> text_words = {
+    "text",    "texts",    "sentence", "review",   "tweet", "message", "comment",
+    "content", "document", "sms",      "headline", "body",  "post",    "question"};
+constexpr std::array<std::string_view, 8> missing_words = {"na",   "n/a", "#n/a", "null",
+                                                           "none", "-",   "?",    "."};
 constexpr Words sure_label_words = Words(label_words).first(6);
 constexpr Words sure_text_words = Words(text_words).first(2);
+constexpr Words header_text_words = Words(text_words).first(9);  // as old runs know headers
 
 std::string_view trimmed(std::string_view cell) {
   while (cell.starts_with(' ')) cell.remove_prefix(1);
@@ -42,7 +46,7 @@ bool is_one_of(Words words, std::string_view cell) {
 }
 
 bool is_column_word(std::string_view cell) {
-  return is_one_of(label_words, cell) || is_one_of(text_words, cell) ||
+  return is_one_of(label_words, cell) || is_one_of(header_text_words, cell) ||
          to_small_letters(trimmed(cell)) == "id";
 }
 
@@ -80,8 +84,8 @@ bool only_first_is_column_name(const RowFile& file, size_t column) {
                      [&](const CsvRow& row) { return is_number(row.fields[column]); });
 }
 
-// Of newer rules: whether another row is the first one again, as the header is in tables that were
-// written one behind the other.
+// Whether another row is the first one again, as the header is in tables that were written one
+// behind the other; always false of older rules.
 bool repeats_first(const RowFile& file, const CsvRow& row) {
   return file.rules > 2 && row.fields == file.rows.front().fields;
 }
@@ -95,14 +99,15 @@ bool is_known_label(const RowFile& file, size_t label, std::span<const std::stri
          });
 }
 
-// Below a header that was found: throws data for another row without a number or a date, as two
-// rows of names, types and units are.
+// Below a header that was found: throws data for another row without a number, a date or a
+// missing value, as two rows of names, types and units are.
 void refuse_second_header(RowFile& file) {
   if (file.rows.empty()) return;
   const CsvRow& row = file.rows.front();
   const auto may_be_value = [](const std::string& cell) {
     const std::string_view begin = trimmed(cell).substr(0, 1);
-    return is_number(cell) || (!begin.empty() && begin[0] >= '0' && begin[0] <= '9');
+    return is_number(cell) || is_one_of(missing_words, cell) ||
+           (!begin.empty() && begin[0] >= '0' && begin[0] <= '9');
   };
   if (std::ranges::any_of(row.fields, may_be_value)) return;
   if (std::ranges::none_of(row.fields, is_column_name)) return;
@@ -204,13 +209,11 @@ bool names_text(std::string_view cell, bool surely) {
 }
 
 bool is_column_name(std::string_view cell) {
-  constexpr std::array<std::string_view, 8> missing = {"na",   "n/a", "#n/a", "null",
-                                                       "none", "-",   "?",    "."};
   cell = trimmed(cell);
   if (cell.starts_with('+')) cell.remove_prefix(1);
   double ignored = 0;  // from_chars() reads NaN and infinity as well
   const char* const end = cell.data() + cell.size();
-  return std::from_chars(cell.data(), end, ignored).ptr != end && !is_one_of(missing, cell);
+  return std::from_chars(cell.data(), end, ignored).ptr != end && !is_one_of(missing_words, cell);
 }
 
 void check_header_named(Header header, bool named, const std::string& file) {

@@ -8,6 +8,7 @@
 #include "data/sequences/table_header.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
 
@@ -36,6 +37,15 @@ std::string column_text(const RowFile& file, size_t column) {
   return fmt::format(
       "column {}{}", column + 1,
       is_named(file, column) ? fmt::format(" ({})", excerpt(file.names[column])) : "");
+}
+
+// Whether a column's name says what is no text to classify, although its cells may hold words.
+bool is_named_otherwise(const RowFile& file, size_t column) {
+  constexpr std::array<std::string_view, 12> words = {"date",    "time", "created_at", "author",
+                                                      "authors", "user", "name",       "url",
+                                                      "link",    "id",   "location",   "source"};
+  return is_named(file, column) &&
+         std::ranges::find(words, to_small_letters(file.names[column])) != words.end();
 }
 
 // Whether more than half of the cells hold three words or more.
@@ -80,7 +90,7 @@ void refuse_likely_columns(const RowFile& file, const TextColumns& columns) {
   const bool named_text = is_named(file, text) && names_text(file.names[text]);
   if (columns.text_chosen || (named_text && names_text(file.names[text], true))) return;
   for (size_t i = 0; i < file.rows.front().fields.size(); ++i) {
-    if (i == label || i == text || !reads_as_text(file, i)) continue;
+    if (i == label || i == text || is_named_otherwise(file, i) || !reads_as_text(file, i)) continue;
     if (named_text && !names_text(file.names[i])) continue;
     fail(ErrorKind::data,
          "{}: the text may be {} or {}, and one column is read. Set "

@@ -12,8 +12,11 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -132,7 +135,22 @@ bool begin_again(const Times& times) {
   return at[0] != no_time;
 }
 
-// Of rows that are not in the order of time; "" for those that are.
+// Whether the only steps back in time are few and no longer than an hour, among times of day.
+bool is_summer_time_end(const Times& times) {
+  constexpr double hour = 3600, day = 86400;
+  constexpr size_t rows_for_one = 500;
+  const auto& at = times.of_rows;
+  if (times.unit <= 0 || rows_for_one * times.older.size() > at.size()) return false;
+  const auto falls_little = [&](size_t row) {
+    return at[row - 1] != no_time && (at[row - 1] - at[row]) * times.unit <= hour;
+  };
+  return std::ranges::all_of(times.older, falls_little) &&
+         std::ranges::any_of(at, [&](double time) {
+           return time != no_time && std::fmod(time * times.unit, day) != 0;
+         });
+}
+
+// What is said of rows that are not in the order of time; "" for those that are.
 std::string order_note(const RowFile& file, const Times& times, std::span<const size_t> beside) {
   if (times.older.empty()) return "";
   const std::string_view remedy = "rows are read in the order of the file; sort it by time";
@@ -141,6 +159,13 @@ std::string order_note(const RowFile& file, const Times& times, std::span<const 
     return fmt::format("{}: its {} rows run backward in time, from {} to {} (column {}): {}",
                        file.name, rows, printable(file.rows.front().fields[times.column]),
                        printable(file.rows.back().fields[times.column]), times.column + 1, remedy);
+  }
+  if (is_summer_time_end(times) && !begin_again(times)) {
+    return fmt::format(
+        "{}: its times (column {}) go back by an hour in {}, first in line {}, as where summer "
+        "time ends: rows are read in the order of the file",
+        file.name, times.column + 1, counted(std::ssize(times.older), "row"),
+        file.rows[times.older[0]].line);
   }
   const auto& breaks = times.older.size() <= times.newer.size() ? times.older : times.newer;
   for (const size_t column : beside) {
@@ -179,17 +204,46 @@ bool is_on_weekdays(const Times& times) {
   });
 }
 
-// Of rows in the order of time: those of one time, and steps of another length than most.
+// Whether a column holds parts of a time, such as hours beside a date, by its name or its cells.
+bool is_part_of_time(const RowFile& file, size_t column) {
+  constexpr std::array<std::string_view, 16> words = {
+      "hour", "hr", "hours", "time", "month",  "mnth", "mon",     "mo",
+      "day",  "dy", "doy",   "min",  "minute", "week", "quarter", "period"};
+  const std::string name = file.names.empty() ? "" : to_small_letters(file.names[column]);
+  if (std::ranges::find(words, name) != words.end()) return true;
+  return std::ranges::all_of(file.rows, [&](const CsvRow& row) {
+    const std::string& cell = row.fields[column];
+    return cell.find(':') != cell.npos && seconds_of_date("2000-01-01 " + cell, " %Y-%m-%d");
+  });
+}
+
+// Whether another column tells rows of the same time apart, as that of the hours beside a date.
+bool has_finer_part(const RowFile& file, const Times& times) {
+  for (size_t column = 0; column < file.rows.front().fields.size(); ++column) {
+    if (column == times.column || !is_part_of_time(file, column)) continue;
+    for (size_t row = 1; row < file.rows.size(); ++row) {
+      if (times.of_rows[row] != no_time && times.of_rows[row] == times.of_rows[row - 1] &&
+          file.rows[row].fields[column] != file.rows[row - 1].fields[column]) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Notes rows of the same time, and steps of another length than most, of rows in the order of time.
 void check_steps(const RowFile& file, const Times& times, TimeOrder& found) {
   constexpr double day = 86400;
   std::vector<double> steps = steps_between(file, times, false);
   const auto repeated = std::erase(steps, 0);
+  if (repeated > 0 && has_finer_part(file, times)) return;
   if (repeated > 0) {
     found.notes.push_back(fmt::format(
-        "{}: {} of {} {} the time of the row before (column {}): remove them or, where they are of "
+        "{}: {} of {} {} the time of the row before (column {}): remove {} or, where {} of "
         "several series, give each a file of its own",
         file.name, repeated, counted(std::ssize(file.rows), "row"), repeated == 1 ? "has" : "have",
-        times.column + 1));
+        times.column + 1, repeated == 1 ? "it" : "them",
+        repeated == 1 ? "the rows are" : "they are"));
   }
   if (!times.sure || steps.size() < 3) return;
   const auto middle = steps.begin() + std::ssize(steps) / 2;

@@ -17,10 +17,11 @@ struct TimeOrder {
 
 /// Reads the first column of times beside those in `columns`. Notes say that rows are against the
 /// order of time, of several series one behind the other (also without times, by a column whose
-/// names come in blocks), of one time, or unevenly apart. Times are dates in common forms; where
-/// day and month cannot be told apart, both readings must agree. Of numbers they are those that are
-/// named so, count seconds since 1970, or number the rows. Among dates a row without one is moved
-/// to `file.bad`, from data.rules 3 on.
+/// names come in blocks), of one time, or unevenly apart; nothing is said of the distances of dates
+/// whose rows another column, such as that of the hours, tells apart. Times are dates in common
+/// forms; where day and month cannot be told apart, both readings must agree. Of numbers they are
+/// those that are named so, count seconds since 1970, or number the rows. Among dates a row without
+/// one is moved to `file.bad`, from data.rules 3 on.
 TimeOrder order_by_time(RowFile& file, std::span<const size_t> columns);
 
 /// Whether two steps, both above 0, differ by less than half.

@@ -5,6 +5,7 @@
 #include "core/io/text.h"
 #include "data/files/file_walk.h"
 #include "train/data/run_data.h"
+#include "train/data/sequence_sets.h"
 
 #include <algorithm>
 #include <system_error>
@@ -24,6 +25,16 @@ std::optional<uint64_t> bytes_of(const std::filesystem::path& data, std::string_
   uint64_t bytes = 0;
   for (const WalkedFile& file : walk_files(data, what).files) bytes += file.bytes;
   return bytes;
+}
+
+// Headings and licences are in many texts: lines are only spoken of from a tenth of them on.
+bool may_be_chance(int64_t count, int64_t size, std::string_view examples) {
+  return examples == lines_name && 10 * count < size;
+}
+
+std::string_view compared_text(std::string_view examples) {
+  static_assert(least_line_bytes == 80);
+  return examples == lines_name ? " of 80 bytes and more" : "";
 }
 
 }  // namespace
@@ -49,11 +60,13 @@ SharedImages find_shared(std::span<const uint64_t> contents, std::span<const uin
 std::string shared_note(const SharedImages& shared, int64_t size, const MeasuredPart& part,
                         std::string_view other_kind) {
   if (shared.count + shared.unread == 0) return "";
+  if (may_be_chance(shared.count, size, part.examples)) return "";
   return fmt::format(
-      "{}{} of the {} {} {} {}, too{}{}: they do not measure what other {} would. {}",
+      "{}{} of the {}{} {} {} {}, too{}{}: they do not measure what other {} would. {}",
       shared.count > 0 ? "warning: " : "", shared.count,
       counted(size, fmt::format("{} {}", part.name, singular(part.examples))),
-      shared.count == 1 ? "is one of the" : "are", other_kind, part.examples,
+      compared_text(part.examples), shared.count == 1 ? "is one of the" : "are", other_kind,
+      part.examples,
       shared.example.empty() ? "" : fmt::format(", such as {}", printable(shared.example)),
       unread_text(shared.unread), part.examples, part.remedy);
 }
@@ -110,17 +123,18 @@ TrainedContents trained_contents(const PastRun& run, const std::filesystem::path
 
 std::string trained_note(int64_t trained, int64_t size, std::string_view examples,
                          const std::filesystem::path& list) {
-  if (trained == 0) return "";
+  if (trained == 0 || may_be_chance(trained, size, examples)) return "";
   return fmt::format(
       "warning: {} trained the weights ({}): the metrics do not apply to other {}. Use --split val "
       "for the run's validation split.",
-      size == 1 ? fmt::format("this {}", singular(examples))
-                : fmt::format("{} of these {} {}", trained, size, examples),
+      size == 1
+          ? fmt::format("this {}{}", singular(examples), compared_text(examples))
+          : fmt::format("{} of these {} {}{}", trained, size, examples, compared_text(examples)),
       printable(list.string()), examples);
 }
 
 std::string_view content_name(const Signature& signature) {
-  return signature.task() == Task::language_model ? "long lines" : signature.examples();
+  return signature.task() == Task::language_model ? lines_name : signature.examples();
 }
 
 }  // namespace whisker

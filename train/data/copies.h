@@ -16,6 +16,9 @@
 
 namespace whisker {
 
+/// The examples of a language model: lines of least_line_bytes, spoken of from a tenth of them on.
+inline constexpr std::string_view lines_name = "lines";
+
 /// Where the example of an index stands: "a.csv:7".
 using PlaceOf = std::function<std::string(int64_t)>;
 
@@ -38,7 +41,8 @@ inline MeasuredPart validation_part(std::string_view examples, bool split = fals
 /// " (9 more could not be compared in a few seconds: ...)"; "" for none.
 std::string unread_text(int64_t unread);
 
-/// Those of `contents` but 0 that `others` have, too; without `place` there is no example.
+/// Those of `contents` that `others` have, too, apart from 0, which is not compared; without
+/// `place` there is no example.
 SharedImages find_shared(std::span<const uint64_t> contents, std::span<const uint64_t> others,
                          const PlaceOf& place = {});
 /// A warning that `shared` of the `size` examples of `part` are `other_kind` ("training") examples,
@@ -62,7 +66,7 @@ TrainedContents trained_contents(const PastRun& run, const std::filesystem::path
 std::string trained_note(int64_t trained, int64_t size, std::string_view examples,
                          const std::filesystem::path& list);
 
-/// What RunData::train_contents are of: "texts", and of language models "long lines".
+/// What RunData::train_contents are of: "texts", and of language models lines_name.
 std::string_view content_name(const Signature& signature);
 
 }  // namespace whisker

@@ -117,14 +117,13 @@ std::vector<uint64_t> contents_of(const LabelledRows& rows) {
 }
 
 std::vector<uint64_t> contents_of(std::string_view text) {
-  constexpr size_t least_bytes = 32;
-  std::vector<uint64_t> contents;
+  std::set<uint64_t> contents;  // a line that is repeated counts once
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    if (line.size() >= least_bytes) contents.push_back(hash64(line));
+    if (line.size() >= least_line_bytes) contents.insert(hash64(line));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
-  return contents;
+  return {contents.begin(), contents.end()};
 }
 
 std::string read_plain_text(const std::filesystem::path& path, int rules) {

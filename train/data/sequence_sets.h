@@ -34,8 +34,11 @@ std::vector<int64_t> numbers_of(const LabelledRows& rows, std::span<const std::s
 SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
                    const RowsInput& input, std::span<const std::string> classes);
 
-/// Hashes of what stands in the data: of texts, of the values of rows, and of the lines of a plain
-/// text that have 32 bytes or more, which is too long for chance; 0 of rows of fewer than 8 values.
+/// Shorter lines of a plain text are often the same by chance.
+inline constexpr size_t least_line_bytes = 80;
+
+/// Hashes of what stands in the data: of texts, of the values of rows (0 of rows of fewer than 8
+/// values), and of the distinct lines of a plain text that have least_line_bytes or more.
 std::vector<uint64_t> contents_of(const LabelledText& text);
 std::vector<uint64_t> contents_of(const LabelledRows& rows);
 std::vector<uint64_t> contents_of(std::string_view text);

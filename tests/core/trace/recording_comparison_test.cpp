@@ -58,7 +58,7 @@ TEST(RecordingComparison, GradientsOfLeavesHaveOneScale) {
   };
   const RecordingComparison result = RecordingComparison::of(step(1e-16), step(-1e-16));
   const auto found = std::ranges::find_if(
-      result.tensors, [](const TensorDifference& one) { return one.leaf && one.absolute > 0; });
+      result.tensors, [](const RecordedDifference& one) { return one.leaf && one.absolute > 0; });
   ASSERT_NE(found, result.tensors.end());
   EXPECT_DOUBLE_EQ(found->relative, 2e-16 / 8);
 }
@@ -70,14 +70,14 @@ TEST(RecordingComparison, NamesTheFirstTensorThatDiffersAndItsElement) {
   relu.value.all[2] = before + 0.25;
   relu.gradient.all[1] = std::nan("");
   const RecordingComparison result = RecordingComparison::of(recorded_step(), other);
-  const TensorDifference* const value = result.first_beyond(64, false);
+  const RecordedDifference* const value = result.first_beyond(64, false);
   ASSERT_TRUE(value);
   EXPECT_EQ(value->name, "2 relu");
   EXPECT_EQ(value->element, 2);
   EXPECT_EQ(value->absolute, 0.25);
   EXPECT_DOUBLE_EQ(value->relative, 0.25 / (before + 0.25));  // 11 is the largest value
   EXPECT_DOUBLE_EQ(value->units, value->relative * 0x1p53);
-  const TensorDifference* const gradient = result.first_beyond(64, true);
+  const RecordedDifference* const gradient = result.first_beyond(64, true);
   ASSERT_TRUE(gradient);
   EXPECT_EQ(gradient->name, "2 relu");
   EXPECT_TRUE(std::isinf(gradient->units));

@@ -66,8 +66,9 @@ TEST_F(TableChecks, NumberThatIsTheNameOfAnotherColumnIsRefused) {
 }
 
 TEST_F(TableChecks, RepeatedHeadersAreNotRead) {
-  const auto note = AllOf(HasSubstr("t.csv: 1 row holds again the names of the columns and is not read"),
-                          HasSubstr("line 4"), HasSubstr("data.header=false"));
+  const auto note =
+      AllOf(HasSubstr("t.csv: 1 row holds again the names of the columns and is not read"),
+            HasSubstr("line 4"), HasSubstr("data.header=false"));
   const std::string content = "label,text\npos,a\nneg,b\nlabel,text\npos,c\n";
   const LabelledText found = texts(content);
   EXPECT_THAT(found.classes, ElementsAre("neg", "pos"));
@@ -95,11 +96,11 @@ TEST_F(TableChecks, PointsThatMayStandBeforeThousandsAreRefused) {
   EXPECT_THAT(series_refused("day;v\n1;1.021\n2;995\n3;-1.003\n", second),
               AllOf(HasSubstr("t.csv:2: '1.021' in column 2 may be '1021'"),
                     HasSubstr("Write 1021 or 1.0210.")));
-  EXPECT_THAT(rows_refused("kind;v\na;2.500\nb;NA\na;12\n"), HasSubstr("'2.500' in column 2"));
+  EXPECT_THAT(rows_refused("kind;v\na;2.500\nb;NA\na;412\n"), HasSubstr("'2.500' in column 2"));
   EXPECT_THAT(series("day;v\n1;1.021\n2;995\n", second, 2).notes,
               Contains(HasSubstr("newer ones refuse")));
-  for (const char* values :
-       {"1.021|2.003", "1.021|995|0.123", "1.021|995|1.5", "1.021|1995", "1.0210|995", "995|12"}) {
+  for (const char* values : {"1.021|2.003", "1.021|995|0.123", "1.021|995|1.5", "1.021|1995",
+                             "1.0210|995", "995|12", "3|7|12.500"}) {
     std::string content = "day;v\n1;";
     for (const char c : std::string(values))
       content += c == '|' ? std::string("\n1;") : std::string(1, c);

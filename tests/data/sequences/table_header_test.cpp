@@ -158,7 +158,8 @@ TEST_F(TableHeader, OfTwoRowsIsRefused) {
     EXPECT_EQ(rows(names + types + two_rows, {.label_column = "label"}).bad.at(0).line, 2);
     EXPECT_EQ(series(names + types + two_rows, input, 1).bad.at(0).line, 2);
   }
-  // A row with a number or a date is an example; so is one of another row's class.
+  // A row with a number, a date or a missing value is an example; so is one of another row's class.
+  EXPECT_EQ(rows("label,a,b\nup,NA,n/a\nleft,1,2\ndown,2,1\n").bad.size(), 1u);
   EXPECT_EQ(rows("label,a,b\n1,x,y\n" + two_rows).bad.size(), 1u);
   EXPECT_EQ(rows("label,a,b\nup,x,y\nup,1,2\ndown,2,1\n").bad.size(), 1u);
   const SeriesInput input{.columns = {"2"}, .targets = {"2"}};

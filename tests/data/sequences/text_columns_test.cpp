@@ -61,6 +61,14 @@ TEST_F(TextColumnsTest, OfTwoColumnsOfTextNobodyChoosesOne) {
   EXPECT_EQ(texts(news, {.rules = 1}).examples.size(), 4u);
 }
 
+TEST_F(TextColumnsTest, DatesAndAuthorsAreNoTexts) {
+  const std::string rows = "1,a b c,1 May 2020\n2,b c d,2 May 2020\n1,c d e,3 May 2020\n";
+  for (const char* names : {"label,sms,date\n", "label,sms,note\n", "label,news,Authors\n"}) {
+    EXPECT_EQ(texts(names + rows).examples.size(), 3u) << names;
+  }
+  EXPECT_THAT(texts_refused("label,news,note\n" + rows), HasSubstr("the text may be column 2"));
+}
+
 TEST_F(TextColumnsTest, ColumnsThatNothingReadsAreNamed) {
   const std::string rows = "pos,good,7,\nneg,bad,8,\npos,fine,9,\nneg,poor,7,\n";
   EXPECT_THAT(texts("label,text,user,\n" + rows).notes,

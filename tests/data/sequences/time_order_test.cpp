@@ -79,6 +79,7 @@ TEST(TimeOrder, DatesOfManyForms) {
       {"Jan 2023", "Feb 2023", "January 2024"},
       {"1/31/2023 9:00 AM", "1/31/2023 12:30 PM", "1/31/2023 1:00 PM"},
       {"2023-01-31 08:00", "2023-01-31 09:00", "2023-02-01 00:00"},
+      {"01/31/2019 23:00", "01/31/2019 24:00", "02/01/2019 01:00"},  // the day's end
       {"2023-01-31T08:00:00.25Z", "2023-01-31T08:00:00.5Z", "2023-01-31T08:00:01.0Z"},
       {"2023-03-26 01:00:00+01:00", "2023-03-26 03:00:00+02:00", "2023-03-26 03:30:00+02:00"},
       {"2023-01-31 08:00:00 UTC", "2023-01-31 09:00:00 UTC", "2023-01-31 10:00:00 UTC"}};
@@ -164,8 +165,8 @@ TEST(TimeOrder, StepsUnlikeTheOthersAreTold) {
   std::vector<std::string> twice = daily(20);
   twice.insert(twice.begin() + 4, twice[4]);
   EXPECT_EQ(note(twice),
-            "s.csv: 1 of 21 rows has the time of the row before (column 1): remove them or, where "
-            "they are of several series, give each a file of its own");
+            "s.csv: 1 of 21 rows has the time of the row before (column 1): remove it or, where "
+            "the rows are of several series, give each a file of its own");
   // January as days or as months: not told apart.
   EXPECT_EQ(note({"01/01/2023", "01/02/2023", "01/03/2023", "01/04/2023", "01/05/2023"}, &step),
             "");
@@ -175,6 +176,47 @@ TEST(TimeOrder, StepsUnlikeTheOthersAreTold) {
                    &step),
               HasSubstr("rows are 1 h apart (column 1); 1 of 7 steps is 3 h"));
   EXPECT_EQ(step, 3600);
+}
+
+TEST(TimeOrder, ADateBesideItsHoursIsNoStep) {
+  const auto said = [](const std::vector<std::vector<std::string>>& columns,
+                       const std::vector<std::string>& names) {
+    RowFile file = file_of(columns);
+    file.names = names;
+    const size_t value = columns.size();
+    const TimeOrder found = order_by_time(file, {&value, 1});
+    EXPECT_EQ(found.step_seconds, 0);
+    return !found.notes.empty();
+  };
+  std::vector<std::string> dates, years, hours, clocks;
+  for (int i = 0; i < 48; ++i) {
+    dates.push_back(fmt::format("2011-01-{:02}", 1 + i / 12));
+    years.push_back(fmt::format("{}", 2001 + i / 12));
+    hours.push_back(fmt::format("{}", 1 + i % 12));
+    clocks.push_back(fmt::format("{:02}:00", 1 + i % 12));
+  }
+  EXPECT_FALSE(said({dates, hours}, {"dteday", "hr", "cnt"}));
+  EXPECT_FALSE(said({dates, clocks}, {}));
+  EXPECT_FALSE(said({years, hours}, {"Year", "Month", "spots"}));
+  RowFile others = file_of({dates, hours});
+  EXPECT_THAT(notes_on(others), HasSubstr("44 of 48 rows have the time of the row before"));
+  others.names = {"dteday", "hr", "cnt"};
+  for (CsvRow& row : others.rows) row.fields[1] = "1";
+  EXPECT_THAT(notes_on(others), HasSubstr("44 of 48 rows have")) << "which no hour tells apart";
+}
+
+TEST(TimeOrder, AnHourBackIsTheEndOfSummerTime) {
+  std::vector<std::string> times;
+  for (int i = 0; i < 600; ++i) {
+    const int quarter = i < 500 ? i : i - 4;
+    times.push_back(fmt::format("2023-10-{:02} {:02}:{:02}", 20 + quarter / 96, quarter / 4 % 24,
+                                quarter % 4 * 15));
+  }
+  EXPECT_EQ(notes_on(file_of({times})),
+            "s.csv: its times (column 1) go back by an hour in 1 row, first in line 501, as where "
+            "summer time ends: rows are read in the order of the file; ");
+  std::swap(times[100], times[300]);
+  EXPECT_THAT(notes_on(file_of({times})), HasSubstr("older than the row before"));
 }
 
 TEST(TimeOrder, ARowWithoutADateAmongDatesIsLeftOut) {

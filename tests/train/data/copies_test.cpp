@@ -9,6 +9,7 @@
 #include "tests/support/tiny_sequences.h"
 #include "tests/support/tiny_training.h"
 #include "train/data/labelled_sequences.h"
+#include "train/data/sequence_sets.h"
 
 #include <fstream>
 
@@ -129,6 +130,34 @@ TEST_F(Copies, WindowsOfASeriesThatTrain) {
                                     "too: they do not measure")));
 }
 
+TEST_F(Copies, QuietWindowsAreNotCompared) {
+  const auto hours = [](int first) {  // rain in one hour of 30
+    std::string rows = "hour,value\n";
+    for (int i = first; i < first + 60; ++i)
+      rows += fmt::format("h{},{}\n", i, i % 30 == 0 ? i + 1 : 0);
+    return rows;
+  };
+  EXPECT_THAT(
+      warnings(series_config(folder_, {"data.series.difference=0", setting("data.train", hours(0)),
+                                       "data.val_split=0", setting("data.val", hours(60))})),
+      IsEmpty());
+}
+
+TEST_F(Copies, LinesCountOnceAndFromATenthOn) {
+  const std::string licence(80, 'l');
+  EXPECT_EQ(contents_of(licence + "\n" + licence + "\nshort\n" + licence.substr(1)).size(), 1U);
+  const auto note = [](int64_t count) {
+    return shared_note({.count = count}, 100, validation_part(lines_name), "training");
+  };
+  EXPECT_EQ(note(9), "");
+  EXPECT_THAT(note(10), HasSubstr("warning: 10 of the 100 validation lines of 80 bytes and more "
+                                  "are training lines, too: they do not measure what other lines "
+                                  "would. "));
+  EXPECT_EQ(trained_note(9, 100, lines_name, "a.txt"), "");
+  EXPECT_THAT(trained_note(90, 100, lines_name, "a.txt"),
+              HasSubstr("90 of these 100 lines of 80 bytes and more trained the weights"));
+}
+
 TEST_F(Copies, DataToEvaluateThatTrained) {
   const Overrides once = {"train.epochs=1"};
   const auto seen = [](const Config& config, const std::filesystem::path& path) {
@@ -167,7 +196,7 @@ TEST_F(Copies, DataToEvaluateThatTrained) {
   Config language = language_config(folder_, once);
   std::string lines;
   for (int i = 0; i < 100; ++i)
-    lines += fmt::format("the {}th of the long lines of a text\nshort\n", i);
+    lines += fmt::format("the {}th of the lines{}\nshort\n", i, std::string(64, '.'));
   language.data.train = folder_.write("lines.txt", lines).string();
   EXPECT_EQ(seen(language, language.data.train), std::pair(90L, 100L));
 }
