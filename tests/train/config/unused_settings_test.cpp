@@ -120,10 +120,9 @@ TEST(UnusedSettings, BeyondTheRunsEndAre) {
   EXPECT_THAT(unused_of({"schedule.kind=plateau", "train.validate_every=2", "schedule.patience=4"}),
               ElementsAre("schedule.kind, schedule.patience have no effect: they are for "
                           "schedule.patience below the number of validations"));
-  EXPECT_THAT(
-      unused_of({"freeze=[backbone]", "unfreeze_at=10", "unfreeze_last=0.5"}),
-      ElementsAre("unfreeze_at, unfreeze_last have no effect: they are for unfreeze_at below "
-                  "train.epochs"));
+  EXPECT_THAT(unused_of({"freeze=[backbone]", "unfreeze_at=10", "unfreeze_last=0.5"}),
+              ElementsAre("unfreeze_at, unfreeze_last have no effect: they are for train.epochs "
+                          "above unfreeze_at"));
   EXPECT_THAT(unused_of({"schedule.kind=step", "schedule.step_size=9"}), IsEmpty());
   EXPECT_THAT(unused_of({"schedule.kind=multi_step", "schedule.milestones=[9]"}), IsEmpty());
   EXPECT_THAT(unused_of({"schedule.kind=plateau", "schedule.patience=8"}), IsEmpty());
