@@ -31,6 +31,17 @@ std::optional<double> number_of(std::string_view field) {
   return value;
 }
 
+std::string comma_note(const std::string& field) {
+  std::string pointed = field, joined = field;
+  std::ranges::replace(pointed, ',', '.');
+  std::erase(joined, ',');
+  if (pointed == field || !number_of(joined)) return "";
+  if (!number_of(pointed)) return fmt::format(": write {}", joined);
+  const bool thousands = pointed.size() - pointed.find('.') == 4;  // three digits behind it
+  return fmt::format(": numbers have a decimal point: write {}{}", pointed,
+                     thousands ? " or " + joined : "");
+}
+
 Spread Spread::of(std::span<const double> values) {
   if (values.empty()) return {};
   const auto count = static_cast<double>(values.size());

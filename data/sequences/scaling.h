@@ -18,6 +18,10 @@ namespace whisker {
 /// text.
 std::optional<double> number_of(std::string_view field);
 
+/// ": numbers have a decimal point: write 1.01" of '1,01' (of '1,101' also 1101); "" where no comma
+/// stands in a number.
+std::string comma_note(const std::string& field);
+
 /// Mean and deviation of `count` values, as they are.
 struct Spread {
   double mean = 0;

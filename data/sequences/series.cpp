@@ -255,8 +255,10 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
     for (const size_t column : columns) {
       const std::optional<double> value = number_of(row.fields[column]);
       if (!value || (input.log && *value <= 0)) {
-        file.refuse(row, fmt::format("expected a number{} in column {}, got '{}'",
-                                     input.log ? " above 0" : "", column + 1, row.fields[column]));
+        const std::string& cell = row.fields[column];
+        file.refuse(row,
+                    fmt::format("expected a number{} in column {}, got '{}'{}",
+                                input.log ? " above 0" : "", column + 1, cell, comma_note(cell)));
         values.assign(columns.size(), nothing);
         break;
       }

@@ -239,13 +239,13 @@ void check_steps(const RowFile& file, const Times& times, TimeOrder& found) {
   if (repeated > 0 && has_finer_part(file, times)) return;
   if (repeated > 0) {
     found.notes.push_back(fmt::format(
-        "{}: {} of {} {} the time of the row before (column {}): remove {} or, where {} of "
-        "several series, give each a file of its own",
+        "{}: {} of {} {} the time of the row before (column {}): rows are read in the order of the "
+        "file. Remove those that are copies; give each of several series a file of its own",
         file.name, repeated, counted(std::ssize(file.rows), "row"), repeated == 1 ? "has" : "have",
-        times.column + 1, repeated == 1 ? "it" : "them",
-        repeated == 1 ? "the rows are" : "they are"));
+        times.column + 1));
   }
-  if (!times.sure || steps.size() < 3) return;
+  const bool within = repeated > steps.size();  // parts of a day, or several series
+  if (!times.sure || steps.size() < 3 || within) return;
   const auto middle = steps.begin() + std::ssize(steps) / 2;
   std::ranges::nth_element(steps, middle);
   const double usual = *middle;

@@ -102,10 +102,11 @@ std::vector<uint64_t> contents_of(const LabelledText& text) {
 }
 
 std::vector<uint64_t> contents_of(const LabelledRows& rows) {
-  constexpr size_t least_values = 8;  // fewer, such as of classes and counts, are alike by chance
+  // Rows of classes and counts are alike by chance; measured ones and pixels are not.
+  constexpr size_t least_different = 8;
   std::vector<uint64_t> contents;
   for (const std::vector<double>& values : rows.values) {
-    if (values.size() < least_values) {
+    if (std::set<double>(values.begin(), values.end()).size() < least_different) {
       contents.push_back(0);
       continue;
     }

@@ -457,6 +457,10 @@ TEST(SequenceMetadata, NumbersThatNoDataGiveAreRefused) {
 // What is read from data stays within what a weights file may hold.
 TEST(SequenceMetadata, FittedScalingCanBeReadBack) {
   EXPECT_FALSE(number_of("1.1e30"));
+  EXPECT_EQ(comma_note("20,59"), ": numbers have a decimal point: write 20.59");
+  EXPECT_EQ(comma_note("1,101"), ": numbers have a decimal point: write 1.101 or 1101");
+  EXPECT_EQ(comma_note("1,234,567.5"), ": write 1234567.5");
+  EXPECT_EQ(comma_note("a,b"), "");
   const std::vector<std::vector<double>> columns = {
       {1e30, 1e30, 1e30}, {1e30, -1e30}, {1e-300, 2e-300}, {0.1, 0.1, 0.1}, {-1e30, 0, 1e-30}};
   RowsInput input{.features = std::ssize(columns), .most_steps = 1, .scaling = {}};

@@ -165,8 +165,13 @@ TEST(TimeOrder, StepsUnlikeTheOthersAreTold) {
   std::vector<std::string> twice = daily(20);
   twice.insert(twice.begin() + 4, twice[4]);
   EXPECT_EQ(note(twice),
-            "s.csv: 1 of 21 rows has the time of the row before (column 1): remove it or, where "
-            "the rows are of several series, give each a file of its own");
+            "s.csv: 1 of 21 rows has the time of the row before (column 1): rows are read in the "
+            "order of the file. Remove those that are copies; give each of several series a file "
+            "of its own");
+  std::vector<std::string> parts;
+  for (const std::string& date : daily(20)) parts.insert(parts.end(), {date, date, date});
+  EXPECT_THAT(note(parts, &step), HasSubstr("40 of 60 rows have the time of the row before"));
+  EXPECT_EQ(step, 0);
   // January as days or as months: not told apart.
   EXPECT_EQ(note({"01/01/2023", "01/02/2023", "01/03/2023", "01/04/2023", "01/05/2023"}, &step),
             "");

@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr const char* more_values = ",1,2,3,4,5,6";  // than may be alike by chance
+constexpr const char* more_values = ",1.1,2.2,3.3,4.4,5.5,6.6,7.7";  // than may be alike by chance
 
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> found = open_data(config).notes;
@@ -102,7 +102,7 @@ TEST_F(Copies, ContradictingLabelsAreSaid) {
 TEST_F(Copies, RowsOfFewValuesAreNotCompared) {
   std::string rows;
   for (int i = 0; i < 40; ++i) {
-    rows += fmt::format("{},{},{}\n", i % 3 == 0 ? "a" : "b", i % 4, i % 2);
+    rows += fmt::format("{},{},{},0,1,1,0,2,3,1\n", i % 3 == 0 ? "a" : "b", i % 4, i % 2);
   }
   const Config config = this->config("rows", {setting("data.train", rows)});
   for (const std::string& note : open_data(config).notes) {
