@@ -44,17 +44,17 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
   }
   constexpr size_t most_rows = 40;
   TextTable table({"differs", "layer", ">largest", ">relative", ">units", "where", ">A", ">B"});
-  size_t rows = 0;
+  size_t listed = 0;
   for (const RecordedDifference& one : tensors) {
-    if (one.absolute == 0 || ++rows > most_rows) continue;
+    if (one.absolute == 0 || ++listed > most_rows) continue;
     table.add({(one.gradient ? "gradient of " : "") + one.name, one.layer,
                fmt::format("{:.2g}", one.absolute), fmt::format("{:.2g}", one.relative),
                fmt::format("{:.3g}", one.units),
                one.element < 0 ? "statistics" : index_in(one.shape, one.element),
                fmt::format("{:.6g}", one.a), fmt::format("{:.6g}", one.b)});
   }
-  if (rows > 0) text += "\n" + table.str("", width);
-  if (rows > most_rows) text += fmt::format("... {} more, all in --json\n", rows - most_rows);
+  if (listed > 0) text += "\n" + table.str("", width);
+  if (listed > most_rows) text += fmt::format("... {} more, all in --json\n", listed - most_rows);
   text += "\n";
   if (by_statistics > 0) {
     line(fmt::format("{} of more than {} elements: minimum, maximum, mean and deviation compared",

@@ -58,10 +58,10 @@ std::string tape_rules() {
     const std::string dark = fmt::format("fill: {}; stroke: {}", one.dark_fill, one.dark_stroke);
     text += svg_rules(std::initializer_list<SvgRule>{{selector, light, dark}});
   }
-  constexpr SvgRule rules[] = {{".op", "font-size: 12.5px; font-weight: bold", ""},
-                               {".shape", "fill: #23456e", "fill: #9fc3ee"},
-                               {".grad", "fill: #a2331f", "fill: #ffab91"}};
-  return text + svg_rules(rules);
+  constexpr SvgRule of_text[] = {{".op", "font-size: 12.5px; font-weight: bold", ""},
+                                 {".shape", "fill: #23456e", "fill: #9fc3ee"},
+                                 {".grad", "fill: #a2331f", "fill: #ffab91"}};
+  return text + svg_rules(of_text);
 }
 
 }  // namespace whisker
