@@ -184,7 +184,7 @@ NamedImages from_names(const std::filesystem::path& root, FileWalk walk,
          options.name, options.label_pattern, printable(root.string()), got);
   }
   // Not where they are numbers of single files.
-  if (long_labels.size() > short_labels.size() && 2 * long_labels.size() <= named.files.size()) {
+  if (long_labels != short_labels && 2 * long_labels.size() <= named.files.size()) {
     named.notes.push_back(fmt::format(
         "data.label_pattern '{}' reads {} classes, and may read {}: {}; '#' fits digits alone",
         options.label_pattern, short_labels.size(), long_labels.size(), longer));

@@ -175,7 +175,12 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
     all.places.push_back(file.place(row));
   }
   check_bad_rows(file.bad, file.count, options.max_bad);
-  if (all.values.empty()) fail(ErrorKind::data, "{}: no row could be used", file.name);
+  if (all.values.empty()) {
+    fail(ErrorKind::data, "{}: no row could be used{}", file.name,
+         file.bad.empty()
+             ? std::string()
+             : fmt::format(". The first, line {}: {}", file.bad[0].line, file.bad[0].reason));
+  }
   if (padded > 0) {
     all.notes.push_back(fmt::format(
         "{}: empty fields or NaN at the end of {} of {} are padding: {} shorter (elsewhere they "

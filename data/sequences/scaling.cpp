@@ -32,14 +32,14 @@ std::optional<double> number_of(std::string_view field) {
 }
 
 std::string comma_note(const std::string& field) {
-  std::string pointed = field, joined = field;
+  std::string pointed = field, without = field;
   std::ranges::replace(pointed, ',', '.');
-  std::erase(joined, ',');
-  if (pointed == field || !number_of(joined)) return "";
-  if (!number_of(pointed)) return fmt::format(": write {}", joined);
+  std::erase(without, ',');
+  if (pointed == field || !number_of(without)) return "";
+  if (!number_of(pointed)) return fmt::format(": write {}", without);
   const bool thousands = pointed.size() - pointed.find('.') == 4;  // three digits behind it
   return fmt::format(": numbers have a decimal point: write {}{}", pointed,
-                     thousands ? " or " + joined : "");
+                     thousands ? " or " + without : "");
 }
 
 Spread Spread::of(std::span<const double> values) {

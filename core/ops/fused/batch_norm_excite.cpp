@@ -40,9 +40,11 @@ Tensor batch_norm_excite(const Tensor& x, const BatchNormOperands& norm,
         g.no_double_backward();
         const TrainingNorm known = norm(g);
         const auto positions = static_cast<double>(known.geometry.h * known.geometry.w);
-        const UnsummedGrads dz{.first = g.dy(0),
-                               .second = affine(g.dy(1), 1 / positions, 0),
-                               .factor = std::exchange(*shared, {})};
+        UnsummedGrads dz{.first = g.dy(0),
+                         .second = affine(g.dy(1), 1 / positions, 0),
+                         .factor = std::exchange(*shared, {})};
+        // Without a factor, the averages were read alone.
+        if (!dz.factor.defined()) dz = {.first = add(dz.first, dz.second), .second = {}};
         backend_of(known.x.device())
             .normalization()
             .batch_norm_backward(known.geometry,

@@ -285,6 +285,12 @@ TEST(ImageFolder, SaysThatALabelMayBeLonger) {
               ElementsAre(HasSubstr("reads 2 classes, and may read 3: 'pit_bull_1.jpg' is read as "
                                     "'pit', not 'pit_bull'")));
   EXPECT_EQ(open_image_folder(folder.path(), {.label_pattern = "{label}_#.*"}).notes, Names{});
+  TemporaryFolder as_many;
+  for (const char* name : {"pit_bull_1.jpg", "pit_bull_2.jpg", "dog_1.jpg", "dog_2.jpg"}) {
+    as_many.write(name);
+  }
+  EXPECT_THAT(open_image_folder(as_many.path(), {.label_pattern = "{label}_*"}).notes,
+              ElementsAre(HasSubstr("reads 2 classes, and may read 2: 'pit_bull_1.jpg' is read")));
 }
 
 TEST(ImageFolder, TakesLabelsFromCsv) {

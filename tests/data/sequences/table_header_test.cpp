@@ -182,7 +182,8 @@ TEST_F(TableHeader, StandsBelowComments) {
   EXPECT_THAT(rows("#label,a,b\n" + two_rows).names, ElementsAre("a", "b"));
   EXPECT_EQ(rows("\"# a, b\",0.5,1\nup,1,2\n").labels.size(), 2u);
   const LabelledRowsOptions then{.rules = 1};
-  EXPECT_THAT(rows_refused("# made by me\n" + two_rows, then), HasSubstr("no row could be used"));
+  EXPECT_THAT(rows_refused("# made by me\n" + two_rows, then),
+              HasSubstr("no row could be used. The first, line 2: "));
 }
 
 // Runs of before data.header, with the rules of then.

@@ -81,5 +81,21 @@ TEST(BatchNormExcite, KeepsItsFactorsForAnotherBackward) {
   for (size_t i = 0; i < once.size(); ++i) EXPECT_EQ(twice[i], 2 * once[i]) << i;
 }
 
+// The gradient of the averages alone has no factor to be multiplied by.
+TEST(BatchNormExcite, AveragesThatAreReadElsewhereHaveTheirGradient) {
+  const auto gradient = [] {
+    const Tensor x = rand_normal({2, 2, 2, 3}, 0, 1, 9, 1, exact).set_requires_grad();
+    const BatchNormOperands norm{ones({3}, exact), zeros({3}, exact), {}, {.training = true}};
+    Tensor average;
+    batch_norm_excite(x, norm, [&](const Tensor& m) { return average = m * m; });
+    backward(average, {.gradient = rand_normal(average.shape(), 0, 1, 9, 2, exact)});
+    return x.grad().to_vector();
+  };
+  const std::vector<double> want = gradient();  // by the plain operators
+  RecordingBackend backend(backend_of(reference_device));
+  const ReferenceStandIn stand_in(backend);
+  EXPECT_TRUE(close(gradient(), want, 1e-12, 1));
+}
+
 }  // namespace
 }  // namespace whisker::test
