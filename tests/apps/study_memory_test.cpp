@@ -90,7 +90,7 @@ TEST(StudyMemory, ThePeakIsTheAllocatorsAndWhatSummaryPredicts) {
                ratio(real.predicted, 1 << 20));
     EXPECT_NEAR(ratio(peak, real.allocator), 1, 0.02);
     if (predicts_workspaces()) {
-      EXPECT_NEAR(ratio(real.predicted, real.allocator), 1, 0.1);  // 0.013 on AVX-512
+      EXPECT_NEAR(ratio(real.predicted, real.allocator), 1, 0.05);
     }
     EXPECT_EQ(report.predicted, real.predicted);
     const auto parts = report.parts();
