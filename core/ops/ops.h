@@ -5,6 +5,7 @@
 // operators that only move elements take every type. Backends never see an empty tensor.
 #pragma once
 
+#include "core/autograd/gradient_operators.h"
 #include "core/backend/geometry.h"
 #include "core/tensor/tensor.h"
 
@@ -19,7 +20,7 @@
 namespace whisker {
 
 // --- arithmetic ------------------------------------------------------------------------------
-Tensor add(const Tensor& a, const Tensor& b);
+// add() is declared in core/autograd/gradient_operators.h, as is broadcast_to().
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
@@ -123,7 +124,6 @@ Tensor sum_products_to(const Tensor& a, const Tensor& b, const Shape& shape);
 Tensor reshape(const Tensor& x, const Shape& shape);
 /// Axes in a new order: y's axis i is x's axis order[i]. Copies.
 Tensor transpose(const Tensor& x, const std::vector<int>& order);
-Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor concat(std::span<const Tensor> tensors, int axis);
 Tensor concat(std::initializer_list<Tensor> tensors, int axis);
 /// Elements [begin, end) along `axis`; a view when axis is 0.
