@@ -266,9 +266,9 @@ bool batch_norm_excite_is_fused(const Tensor& x, const BatchNormOperands& norm);
 /// what lies between is never stored, and backward computes it again.
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                             const Conv2dOptions& options = {});
-/// True in training without a residual, for depthwise convolutions and narrow pointwise ones of 16
-/// bits (fuses_norm(), fuses_pointwise_norm()), where the device has kernels that normalise as they
-/// read.
+/// True in training without a residual, for depthwise convolutions (depthwise_takes_norm()) and
+/// narrow pointwise ones of 16 bits (pointwise_takes_norm()), where the device has kernels that
+/// normalise as they read.
 bool batch_norm_conv2d_is_fused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                 const Conv2dOptions& options = {});
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).

@@ -180,8 +180,8 @@ void ConvAlgorithms::search(Choice& choice, const ConvolutionRequest& request,
   }
 }
 
-void ConvAlgorithms::run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                            const Unfused* unfused) {
+void ConvAlgorithms::run_chosen(const ConvolutionRequest& request,
+                                const ConvolutionOperands& operands, const Unfused* unfused) {
   auto known = choices_.find(request);
   const bool seen = known != choices_.end();
   if (!seen) {
@@ -215,12 +215,12 @@ void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOpe
   if (request.normalised || request.sums) {  // own kernels only
     return run(*depthwise_convolution(request, site()), operands);
   }
-  run_or(request, operands, nullptr);
+  run_chosen(request, operands, nullptr);
 }
 
 void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                          const Unfused& unfused) {
-  run_or(request, operands, &unfused);
+  run_chosen(request, operands, &unfused);
 }
 
 }  // namespace whisker::cuda

@@ -52,8 +52,8 @@ class ConvAlgorithms : Autotuned {
     ConvolutionAlgorithmPointer algorithm;  // null: unfused
     bool settled = false;                   // final in this run
   };
-  void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-              const Unfused* unfused);
+  void run_chosen(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                  const Unfused* unfused);
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
