@@ -52,37 +52,6 @@ ConvolutionAlgorithm heuristic(const ConvolutionRequest& request) {
 
 }  // namespace
 
-size_t RequestHash::operator()(const ConvolutionRequest& r) const {
-  const Conv2dGeometry& g = r.geometry;
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
-  for (const int64_t value : {g.n,
-                              g.h,
-                              g.w,
-                              g.c,
-                              g.c_out,
-                              g.kernel_h,
-                              g.kernel_w,
-                              g.stride_h,
-                              g.stride_w,
-                              g.pad_top,
-                              g.pad_left,
-                              g.dilation_h,
-                              g.dilation_w,
-                              g.groups,
-                              g.h_out,
-                              g.w_out,
-                              static_cast<int64_t>(r.pass),
-                              static_cast<int64_t>(r.x),
-                              static_cast<int64_t>(r.y),
-                              static_cast<int64_t>(r.bias),
-                              static_cast<int64_t>(r.constant_weights),
-                              static_cast<int64_t>(g.activation.kind),
-                              static_cast<int64_t>(g.dtype)}) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
-  }
-  return static_cast<size_t>(hash);
-}
-
 Conv2dAlgorithms::Choice Conv2dAlgorithms::choose(Allocator& allocator, const CpuOptions& options,
                                                   ConvolutionRequest request,
                                                   const ConvolutionOperands& operands) {

@@ -11,10 +11,6 @@
 
 namespace whisker::cpu {
 
-struct RequestHash {
-  size_t operator()(const ConvolutionRequest& request) const;
-};
-
 /// Compiled convolutions by request. Threads that compute at the same time take turns.
 class Conv2dAlgorithms {
  public:
