@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace whisker::cpu {
 
@@ -24,6 +25,8 @@ struct ConvolutionRequest {
   bool bias = false;              // forward: added
   bool constant_weights = false;  // their reorder is no part of a run
   bool operator==(const ConvolutionRequest&) const = default;
+  /// Text of every member but the algorithm: the key of the autotune table.
+  std::string describe() const;
   size_t hash() const {
     return WordHash().add(geometry).add(pass, x, y, bias, constant_weights).value();
   }

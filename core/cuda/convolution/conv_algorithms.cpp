@@ -38,7 +38,7 @@ ConvolutionSite ConvAlgorithms::site() const {
 
 std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
     const ConvolutionRequest& request) {
-  const auto known = table_.find(AutotuneTable::Kind::convolution, request.describe());
+  const auto known = table_.find(convolution_rows, request.describe());
   if (!known) return std::nullopt;
   Choice choice{.algorithm = nullptr, .settled = true};
   if (*known == unfused_name && request.has_epilogue()) return choice;
@@ -164,7 +164,7 @@ void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
     const Scratch probe(allocator_, winner->workspace_bytes());
   }
   if (!shortage && (found || unfused)) {
-    table_.set(AutotuneTable::Kind::convolution, request.describe(),
+    table_.set(convolution_rows, request.describe(),
                winner ? winner->name() : std::string(unfused_name));
   }
   if (winner != choice.get()) choice = std::move(best);
