@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 namespace {
 
@@ -259,12 +261,9 @@ std::string pattern(std::span<const Check> checks) {
       return fmt::format("It is right in each check but those with {}", tag);
     }
   }
-  return right.empty()
-             ? ""
-             : fmt::format("It is right in some checks with {}, and never with {}",
-                           fmt::join(right, ", "),
-                           only_wrong.empty() ? "all seeds"
-                                              : fmt::format("{}", fmt::join(only_wrong, ", ")));
+  if (right.empty() || only_wrong.empty()) return "";
+  return fmt::format("It is right in some checks with {}, and never with {}",
+                     fmt::join(right, ", "), fmt::join(only_wrong, ", "));
 }
 
 }  // namespace
