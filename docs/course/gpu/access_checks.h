@@ -1,0 +1,280 @@
+// Checks every access to memory of an emulated kernel (block_emulation.h):
+//   - is it inside an array, and may the kernel write there?
+//   - has another thread written or read there, without a barrier that orders the two?
+//   - has anybody written there at all?
+// It also counts how the warps of the first block reach memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+
+namespace emulation {
+
+enum class Access { input, output, updated };  // read only; not written yet; both
+// The most telling first: one mistake is often found in several ways.
+enum class Cause { out_of_range, missing_barrier, race, divergent, writes_input, not_written };
+struct Finding {
+  Cause cause;
+  std::string text;
+};
+
+constexpr int nobody = -1, several = -2;
+
+/// Who accessed a byte last, and when. The intervals between a block's barriers are numbered through all blocks, and
+/// `exchanges` counts those of the thread's warp.
+struct Visit {
+  int thread = nobody, interval = 0, exchanges = 0;
+  bool atomic = false;
+  const void* code = nullptr;
+};
+struct Cell {
+  Visit write, read;
+  bool written = false;
+};
+struct Array {
+  std::string name;
+  uintptr_t begin = 0, end = 0;
+  size_t element_bytes = 1;
+  Access access = Access::updated;
+  std::vector<Cell> cells = {};  // one per byte
+
+  size_t size() const { return (end - begin) / element_bytes; }
+};
+
+/// ", line 12" of the code, if the program has debugging information and binutils is installed.
+inline std::string source_line(const void* code) {
+  Dl_info program;
+  if (code == nullptr || dladdr(code, &program) == 0) return "";
+  char command[600], line[600] = "";
+  const auto offset = static_cast<const char*>(code) - static_cast<const char*>(program.dli_fbase) - 1;
+  std::snprintf(command, sizeof command, "addr2line -e '%.500s' 0x%zx 2>/dev/null", program.dli_fname,
+                static_cast<size_t>(offset));
+  FILE* const pipe = popen(command, "r");
+  if (pipe == nullptr) return "";
+  const bool read = std::fgets(line, sizeof line, pipe) != nullptr;
+  pclose(pipe);
+  const char* const colon = read ? std::strrchr(line, ':') : nullptr;
+  const int number = colon == nullptr ? 0 : std::atoi(colon + 1);
+  return number > 0 ? ", line " + std::to_string(number) : "";
+}
+
+class AccessChecks {
+ public:
+  std::map<uintptr_t, Array> arrays;  // by where they begin
+  Array shared{"shared memory"};
+  std::vector<Finding> findings;  // the first of each cause
+  // Where the launch is; block_emulation.h keeps them.
+  int block = 0, threads_of_block = 1, thread = nobody, exchanges = 0;
+  int interval = 0, first_interval_of_launch = 0, first_interval_of_block = 0;
+  unsigned threads_in_x = 0;  // 0: the block has one axis
+
+  /// One access by `thread`; false where the kernel must not go on. `is_known_memory`: the stack, constants.
+  bool check(const void* pointer, size_t bytes, bool writes, bool atomic, bool is_known_memory, const void* code) {
+    settle_doubt();
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    Array* const array = find(address);
+    if (array == nullptr && is_known_memory) return true;
+    if (array == nullptr || address + bytes > array->end) return out_of_range(address, writes, code);
+    if (writes && array->access == Access::input) {
+      return add(Cause::writes_input, [&] { return did("writes", *array, address, code) + ", which is an input"; });
+    }
+    if (block == 0 && !atomic) requests_[{thread / 32, code, visits_[{thread, code}]++}].push_back({address, bytes});
+    const Visit now{block * threads_of_block + thread, interval, exchanges, atomic, code};
+    bool raced = is_known(cause_of(*array));
+    for (size_t i = 0; i < bytes; ++i) {
+      Cell& cell = array->cells[address - array->begin + i];
+      if (!raced && is_concurrent(*array, cell.write, atomic)) {
+        raced = true;
+        conflict(*array, address, bytes, cell.write, writes, true, code);
+      } else if (!raced && writes && is_concurrent(*array, cell.read, atomic)) {
+        raced = true;
+        conflict(*array, address, bytes, cell.read, true, false, code);
+      }
+      const bool written = array == &shared ? cell.write.interval >= first_interval_of_block : cell.written;
+      if (!written && (!writes || atomic)) {
+        add(Cause::not_written,
+            [&] { return did("reads", *array, address, code) + " before any thread has written it"; });
+      }
+      if (writes) {
+        cell.write = now;
+        cell.written = true;
+      } else if (cell.read.interval == interval && cell.read.thread != now.thread) {
+        cell.read.thread = several;
+      } else {
+        cell.read = now;
+      }
+    }
+    return true;
+  }
+
+  /// Always false. `text` is called if it is the first of its cause.
+  template <class Text>
+  bool add(Cause cause, Text text) {
+    if (!is_known(cause)) findings.push_back({cause, text()});
+    return false;
+  }
+
+  /// A write of several threads is harmless if all write what is there. Seen at the thread's next step.
+  void settle_doubt() {
+    if (doubt_.array == nullptr) return;
+    const Conflict doubt = std::exchange(doubt_, Conflict{});
+    const auto* const now = reinterpret_cast<const char*>(doubt.address);
+    if (doubt.before.compare(0, std::string::npos, now, doubt.before.size()) == 0) return;
+    add(cause_of(*doubt.array), [&] { return text_of(doubt); });
+  }
+
+  /// "thread 3 of block 1".
+  std::string named(int number) const {
+    const int in_block = number % threads_of_block;
+    std::string text = "thread " + std::to_string(in_block);
+    if (threads_in_x != 0) {
+      const int x = static_cast<int>(threads_in_x);
+      text = "thread (" + std::to_string(in_block % x) + "," + std::to_string(in_block / x) + ")";
+    }
+    return text + " of block " + std::to_string(number / threads_of_block);
+  }
+  std::string named_now() const { return named(block * threads_of_block + thread); }
+
+  struct Traffic {
+    double sectors = 0;        // of 32 bytes, in global memory
+    double least_sectors = 0;  // had the lanes of each access been neighbours
+    int bank_conflicts = 1;    // the most different words of one bank that one access of a warp needs
+    std::string worst_line, conflict_line;
+  };
+  /// What the warps of block 0 did.
+  Traffic traffic() {
+    Traffic traffic;
+    double worst = 1;
+    for (const auto& [key, accesses] : requests_) {
+      const void* const code = std::get<1>(key);
+      std::vector<uintptr_t> sectors, words;
+      size_t bytes = 0;
+      for (const auto& [address, size] : accesses) {
+        bytes += size;
+        sectors.push_back(address / 32);
+        words.push_back(address / 4);
+      }
+      if (find(accesses.front().first) == &shared) {
+        int of_bank[32] = {};
+        keep_distinct(words);
+        for (const uintptr_t word : words) ++of_bank[word % 32];
+        const int most = *std::max_element(of_bank, of_bank + 32);
+        if (most <= traffic.bank_conflicts) continue;
+        traffic.bank_conflicts = most;
+        traffic.conflict_line = source_line(code);
+      } else if (accesses.size() >= 8) {
+        keep_distinct(sectors);
+        const auto count = static_cast<double>(sectors.size());
+        const double least = std::min(count, std::max(1.0, static_cast<double>(bytes) / 32));
+        traffic.sectors += count;
+        traffic.least_sectors += least;
+        if (count / least > worst) worst = count / least, traffic.worst_line = source_line(code);
+      }
+    }
+    return traffic;
+  }
+
+  void start_launch() {
+    findings.clear();
+    requests_.clear();
+    visits_.clear();
+    shared.cells.resize(shared.end - shared.begin);
+    first_interval_of_launch = interval + 1;
+  }
+
+ private:
+  struct Conflict {
+    const Array* array = nullptr;
+    uintptr_t address = 0;
+    Visit other = {};
+    int thread = nobody;
+    bool writes = false, other_writes = false;
+    const void* code = nullptr;
+    std::string before = {};
+  };
+
+  static void keep_distinct(std::vector<uintptr_t>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  }
+  bool is_known(Cause cause) const {
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.cause == cause; });
+  }
+  Array* find(uintptr_t address) {
+    if (address >= shared.begin && address < shared.end) return &shared;
+    const auto after = arrays.upper_bound(address);
+    if (after == arrays.begin()) return nullptr;
+    Array& array = std::prev(after)->second;
+    return address < array.end ? &array : nullptr;
+  }
+  static std::string element(const Array& array, uintptr_t address) {
+    const auto offset = static_cast<long long>(address) - static_cast<long long>(array.begin);
+    if (array.name == "shared memory") return array.name;
+    return array.name + "[" + std::to_string(offset / static_cast<long long>(array.element_bytes)) + "]";
+  }
+  std::string did(const char* what, const Array& array, uintptr_t address, const void* code) const {
+    return named_now() + " " + what + " " + element(array, address) + source_line(code);
+  }
+  bool out_of_range(uintptr_t address, bool writes, const void* code) {
+    return add(Cause::out_of_range, [&] {
+      const Array* nearest = nullptr;
+      uintptr_t distance = 1 << 20;
+      for (const auto& [begin, array] : arrays) {
+        const uintptr_t here = address < begin ? begin - address : address - array.end;
+        if (here < distance) distance = here, nearest = &array;
+      }
+      const char* const what = writes ? "writes" : "reads";
+      if (nearest == nullptr) return named_now() + " " + what + " outside all arrays" + source_line(code);
+      return did(what, *nearest, address, code) + ", but " + nearest->name + " has " +
+             std::to_string(nearest->size()) + " elements: check the index first";
+    });
+  }
+  // Whether nothing orders this thread's access and `other`.
+  bool is_concurrent(const Array& array, const Visit& other, bool atomic) const {
+    if (other.thread == nobody || other.interval < first_interval_of_launch || (atomic && other.atomic)) return false;
+    if (other.interval < first_interval_of_block) return &array != &shared;  // another block's
+    if (other.interval != interval || other.thread == block * threads_of_block + thread) return false;
+    return other.thread == several || other.thread % threads_of_block / 32 != thread / 32 ||
+           other.exchanges == exchanges;
+  }
+  void conflict(const Array& array, uintptr_t address, size_t bytes, const Visit& other, bool writes,
+                bool other_writes, const void* code) {
+    Conflict conflict{&array, address, other, block * threads_of_block + thread, writes, other_writes, code, {}};
+    if (!writes || !other_writes) {
+      add(cause_of(array), [&] { return text_of(conflict); });
+      return;
+    }
+    conflict.before.assign(reinterpret_cast<const char*>(address), bytes);
+    doubt_ = std::move(conflict);
+  }
+  std::string text_of(const Conflict& conflict) const {
+    const std::string here = source_line(conflict.code), there = source_line(conflict.other.code);
+    return named(conflict.thread) + (conflict.writes ? " writes " : " reads ") +
+           element(*conflict.array, conflict.address) + here + ", and " +
+           (conflict.other.thread == several
+                ? "others read"
+                : named(conflict.other.thread) + (conflict.other_writes ? " writes" : " reads")) +
+           " it" + (here == there ? "" : there) + ". Nothing orders the two" +
+           (conflict.writes && conflict.other_writes ? ": to add, use atomicAdd"
+            : conflict.array == &shared              ? ": a __syncthreads() is missing"
+                                                     : "");
+  }
+  Cause cause_of(const Array& array) const { return &array == &shared ? Cause::missing_barrier : Cause::race; }
+
+  // The k-th time that the lanes of a warp run the same access: (warp, code, k).
+  std::map<std::tuple<int, const void*, int>, std::vector<std::pair<uintptr_t, size_t>>> requests_;
+  std::map<std::pair<int, const void*>, int> visits_;
+  Conflict doubt_;  // of two writes, if it has an array
+};
+
+}  // namespace emulation

@@ -1,0 +1,73 @@
+// The same elements, each read once, in another order: neighbouring threads read elements that lie `stride` apart.
+#include "warmup.h"
+
+namespace {
+
+// The i-th element in the order in which `stride` passes go over the array, each `stride` elements a step.
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+inline size_t element(size_t i, size_t n, size_t stride) {
+  const size_t of_pass = n / stride;
+  return i / of_pass + i % of_pass * stride;
+}
+
+void copy_plain(const float* x, float* y, size_t n, size_t stride) {
+  const size_t of_pass = n / stride;
+  for (size_t pass = 0; pass < stride; ++pass) {
+    for (size_t step = 0; step < of_pass; ++step) y[pass * of_pass + step] = x[pass + step * stride];
+  }
+}
+
+void copy_threads(const float* x, float* y, size_t n, size_t stride) {
+  const size_t of_pass = n / stride;
+#pragma omp parallel for collapse(2)
+  for (size_t pass = 0; pass < stride; ++pass) {
+    for (size_t step = 0; step < of_pass; ++step) y[pass * of_pass + step] = x[pass + step * stride];
+  }
+}
+
+#ifdef __CUDACC__
+__global__ void copy_kernel(const float* x, float* y, size_t n, size_t stride) {
+  const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[element(i, n, stride)];
+}
+#endif
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  warmup::Program program("Coalesced against strided access", argc, argv);
+  const size_t n = program.size(size_t{1} << 26, size_t{1} << 18, 2 * sizeof(float));
+  std::vector<float> x(n), y(n);
+  for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 65536);
+  const double gigabytes = 2 * sizeof(float) * static_cast<double>(n) / 1e9, missing = 0.0 / 0.0;
+#ifdef __CUDACC__
+  const bool has_gpu = program.has_gpu();
+  const warmup::DeviceArray<float> on_x(has_gpu ? x : std::vector<float>());
+  warmup::DeviceArray<float> on_y(has_gpu ? n : 0);
+#endif
+  std::printf("GB/s of elements that are used.\n\n");
+  program.table({"stride in elements", "plain loop", "threads", "kernel", "result"});
+  for (const size_t stride : {1, 2, 4, 8, 16, 32, 64}) {
+    bool right = true;
+    const auto speed = [&](double ms) {
+      for (size_t i = 0; i < n; ++i) right = right && y[i] == x[element(i, n, stride)];
+      std::fill(y.begin(), y.end(), -1.0f);
+      return gigabytes / ms * 1e3;
+    };
+    const double plain = speed(warmup::time_ms([&] { copy_plain(x.data(), y.data(), n, stride); }, 1));
+    const double threads = speed(warmup::time_ms([&] { copy_threads(x.data(), y.data(), n, stride); }, 2));
+    double kernel = missing;
+#ifdef __CUDACC__
+    if (has_gpu) {
+      const auto blocks = static_cast<unsigned>((n + 255) / 256);
+      const double ms = warmup::gpu_time_ms([&] { copy_kernel<<<blocks, 256>>>(on_x, on_y, n, stride); });
+      on_y.copy_to(y);
+      kernel = speed(ms);
+    }
+#endif
+    program.row(std::to_string(stride), {plain, threads, kernel}, right);
+  }
+  return program.finish();
+}
