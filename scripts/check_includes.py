@@ -82,7 +82,7 @@ ORDER = {
         train/planning""",
     "apps": """
         apps/devices apps/study apps/terminal
-        apps/ranks
+        apps/ranks apps/study/grading
         apps/commands
         apps""",
 }

@@ -1,0 +1,38 @@
+#include "apps/study/grading/exercises.h"
+
+#include "core/io/text.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace whisker {
+
+const std::vector<Exercise>& all_exercises() {
+  static const std::vector<Exercise> exercises = [] {
+    std::vector<Exercise> all;
+    for (auto* const part : {elementwise_exercises}) {
+      std::ranges::move(part(), std::back_inserter(all));
+    }
+    std::ranges::stable_sort(all, [](const Exercise& a, const Exercise& b) {
+      return (a.lesson > 0 ? a.lesson : 11) < (b.lesson > 0 ? b.lesson : 11);
+    });
+    return all;
+  }();
+  return exercises;
+}
+
+const Exercise& find_exercise(const std::string& name) {
+  const auto& all = all_exercises();
+  const auto found = std::ranges::find(all, name, &Exercise::name);
+  if (found != all.end()) return *found;
+  std::vector<std::string> names;
+  for (const Exercise& exercise : all) names.emplace_back(exercise.name);
+  const std::string nearest = nearest_name(name, names);
+  fail(ErrorKind::usage,
+       "study grade: expected the name of an exercise, got {}.{} 'whisker study exercises' lists "
+       "them.",
+       excerpt(name),
+       nearest.empty() ? std::string() : fmt::format(" Did you mean '{}'?", nearest));
+}
+
+}  // namespace whisker

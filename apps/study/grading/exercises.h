@@ -1,0 +1,18 @@
+// All exercises, in the order of the course.
+#pragma once
+
+#include "apps/study/grading/exercise.h"
+
+#include <vector>
+
+namespace whisker {
+
+// Each in exercises_*.cpp.
+std::vector<Exercise> elementwise_exercises();
+
+/// Lessons 1 to 10, then the GPU warm-ups.
+const std::vector<Exercise>& all_exercises();
+/// Throws usage, naming the nearest, where there is none of that name.
+const Exercise& find_exercise(const std::string& name);
+
+}  // namespace whisker
