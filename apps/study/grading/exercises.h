@@ -9,6 +9,7 @@ namespace whisker {
 
 // Each in exercises_*.cpp.
 std::vector<Exercise> elementwise_exercises();
+std::vector<Exercise> gpu_exercises();
 
 /// Lessons 1 to 10, then the GPU warm-ups.
 const std::vector<Exercise>& all_exercises();

@@ -88,6 +88,7 @@ class AccessChecks {
     if (writes && array->access == Access::input) {
       return add(Cause::writes_input, [&] { return did("writes", *array, address, code) + ", which is an input"; });
     }
+    if (block == 0 && !writes && array != &shared) ++reads_;
     if (block == 0 && !atomic) requests_[{thread / 32, code, visits_[{thread, code}]++}].push_back({address, bytes});
     const Visit now{block * threads_of_block + thread, interval, exchanges, atomic, code};
     bool raced = is_known(cause_of(*array));
@@ -146,6 +147,7 @@ class AccessChecks {
   std::string named_now() const { return named(block * threads_of_block + thread); }
 
   struct Traffic {
+    double reads = 0;          // by single threads, from global memory
     double sectors = 0;        // of 32 bytes, in global memory
     double least_sectors = 0;  // had the lanes of each access been neighbours
     int bank_conflicts = 1;    // the most different words of one bank that one access of a warp needs
@@ -154,6 +156,7 @@ class AccessChecks {
   /// What the warps of block 0 did.
   Traffic traffic() {
     Traffic traffic;
+    traffic.reads = static_cast<double>(reads_);
     double worst = 1;
     for (const auto& [key, accesses] : requests_) {
       const void* const code = std::get<1>(key);
@@ -188,6 +191,7 @@ class AccessChecks {
     findings.clear();
     requests_.clear();
     visits_.clear();
+    reads_ = 0;
     shared.cells.resize(shared.end - shared.begin);
     first_interval_of_launch = interval + 1;
   }
@@ -274,6 +278,7 @@ class AccessChecks {
   // The k-th time that the lanes of a warp run the same access: (warp, code, k).
   std::map<std::tuple<int, const void*, int>, std::vector<std::pair<uintptr_t, size_t>>> requests_;
   std::map<std::pair<int, const void*>, int> visits_;
+  size_t reads_ = 0;
   Conflict doubt_;  // of two writes, if it has an array
 };
 

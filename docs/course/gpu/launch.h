@@ -5,7 +5,9 @@
 #include "../course.h"
 #include "gpu.h"
 
+#include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #ifndef __CUDACC__
@@ -29,24 +31,29 @@ inline void check(cudaError_t status) {
   if (status != cudaSuccess) stop(std::string("CUDA: ") + cudaGetErrorString(status));
 }
 
-template <class T>
+/// A View in the GPU's memory, as elements of type E.
+template <class T, class E = T>
 class Array {
  public:
-  explicit Array(View<const T> x) : Array(x.data, x.count()) {}
-  explicit Array(View<T> y) : Array(y.data, y.count()) { result_ = y.data; }
+  explicit Array(View<const T> x) : Array(x.data, x.count(), nullptr) {}
+  explicit Array(View<T> y) : Array(y.data, y.count(), y.data) {}
+  /// A result that the kernel also reads: it starts as `before`.
+  Array(View<T> y, View<const T> before) : Array(before.data, y.count(), y.data) {}
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
   ~Array() { cudaFree(data_); }
-  operator T*() const { return data_; }
+  operator E*() const { return data_; }
   void copy_back() const { check(cudaMemcpy(result_, data_, bytes_, cudaMemcpyDeviceToHost)); }
 
  private:
-  Array(const T* data, int count) : bytes_(sizeof(T) * static_cast<size_t>(count)) {
+  Array(const T* values, int count, T* result) : bytes_(sizeof(E) * static_cast<size_t>(count)), result_(result) {
+    const std::vector<E> converted(values, values + count);
     check(cudaMalloc(&data_, bytes_));
-    check(cudaMemcpy(data_, data, bytes_, cudaMemcpyHostToDevice));
+    check(cudaMemcpy(data_, converted.data(), bytes_, cudaMemcpyHostToDevice));
   }
   size_t bytes_;
-  T *data_ = nullptr, *result_ = nullptr;
+  E* data_ = nullptr;
+  T* result_;
 };
 
 /// kernel<<<grid, block>>>(arguments...); throws Stop for what CUDA reports.
@@ -58,6 +65,7 @@ void launch(dim3 grid, dim3 block, void (*kernel)(P...), std::type_identity_t<P>
 }
 inline void demand_coalesced() {}
 inline void demand_no_bank_conflicts() {}
+inline void demand_reads(double, const char*) {}
 
 #else
 
@@ -66,11 +74,6 @@ class Memory {
  public:
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory() {
-    all.erase(std::find(all.begin(), all.end(), this));
-    emulation::block.checks.arrays.erase(address());
-    std::free(begin_ - gap);
-  }
   /// As before the kernel: results hold NaN.
   void reset() {
     std::memset(begin_ - gap, 0xff, bytes_ + 2 * gap);
@@ -94,14 +97,29 @@ class Memory {
                             std::to_string(cells.size() / element_bytes_) + " elements"
                       : ""));
   }
-  virtual void compare(const std::vector<unsigned char>& other, const char* order) const = 0;
+  /// Throws Stop where the result differs from that in forward order.
+  void compare(const std::vector<unsigned char>& forward, const char* order) const {
+    for (size_t at = 0; at < bytes_; at += element_bytes_) {
+      const double here = number_(begin_ + at), there = number_(forward.data() + at);
+      if (!(std::abs(here - there) > 1e-4 * (1 + std::abs(there)))) continue;
+      stop(name_ + "[" + std::to_string(at / element_bytes_) + "] depends on the order of the threads: " +
+           std::to_string(there) + " forward, " + std::to_string(here) + " in " + order + " order");
+    }
+  }
   std::vector<unsigned char> bytes() const { return {begin_, begin_ + bytes_}; }
 
   static inline std::vector<Memory*> all;
 
  protected:
-  Memory(const char* name, emulation::Access access, const void* before, size_t bytes, size_t element_bytes)
-      : name_(name), access_(access), before_(before), bytes_(bytes), element_bytes_(element_bytes) {
+  ~Memory() {
+    all.erase(std::find(all.begin(), all.end(), this));
+    emulation::block.checks.arrays.erase(address());
+    std::free(begin_ - gap);
+  }
+  using Number = double (*)(const unsigned char*);
+  Memory(const char* name, emulation::Access access, const void* before, size_t bytes, size_t element_bytes,
+         Number number)
+      : name_(name), access_(access), before_(before), bytes_(bytes), element_bytes_(element_bytes), number_(number) {
     const size_t whole = (bytes + 127) / 128 * 128 + 2 * gap;
     begin_ = static_cast<unsigned char*>(std::aligned_alloc(128, whole)) + gap;
     all.push_back(this);
@@ -111,6 +129,7 @@ class Memory {
   emulation::Access access_;
   const void* before_;
   size_t bytes_, element_bytes_;
+  Number number_;  // an element as double
   unsigned char* begin_;
 
  private:
@@ -118,7 +137,7 @@ class Memory {
 };
 
 template <class T>
-class Array final : public Memory {
+class Array : public Memory {
  public:
   explicit Array(View<const T> x) : Array(x.name, emulation::Access::input, x.data, x.count(), nullptr) {}
   explicit Array(View<T> y) : Array(y.name, emulation::Access::output, nullptr, y.count(), y.data) {}
@@ -127,20 +146,15 @@ class Array final : public Memory {
       : Array(y.name, emulation::Access::updated, before.data, y.count(), y.data) {}
   operator T*() const { return reinterpret_cast<T*>(begin_); }
   void copy_back() const { std::memcpy(result_, begin_, bytes_); }
-  void compare(const std::vector<unsigned char>& other, const char* order) const override {
-    for (size_t i = 0; i < bytes_ / sizeof(T); ++i) {
-      T here = static_cast<const T*>(*this)[i], there = here;
-      std::memcpy(&there, other.data() + i * sizeof(T), sizeof(T));
-      const double a = static_cast<double>(here), b = static_cast<double>(there);
-      if (!(std::abs(a - b) > 1e-4 * (1 + std::abs(b)))) continue;
-      stop(name_ + "[" + std::to_string(i) + "] depends on the order of the threads: " + std::to_string(b) +
-           " forward, " + std::to_string(a) + " in " + order + " order");
-    }
-  }
 
  private:
   Array(const char* name, emulation::Access access, const void* before, int count, T* result)
-      : Memory(name, access, before, sizeof(T) * static_cast<size_t>(count), sizeof(T)), result_(result) {}
+      : Memory(name, access, before, sizeof(T) * static_cast<size_t>(count), sizeof(T), as_double), result_(result) {}
+  static double as_double(const unsigned char* bytes) {
+    T value{};
+    std::memcpy(&value, bytes, sizeof value);
+    return static_cast<double>(value);
+  }
   T* result_;
 };
 
@@ -168,6 +182,15 @@ void launch(dim3 grid, dim3 block, void (*kernel)(P...), std::type_identity_t<P>
   }
 }
 
+/// Throws Stop if the first block of the last launch read from global memory more often than it must for `what`.
+inline void demand_reads(double most, const char* what) {
+  const double reads = emulation::block.checks.traffic().reads;
+  if (reads <= most) return;
+  char text[160];
+  std::snprintf(text, sizeof text, "a block reads %.0f times from global memory; %s in shared memory need %.0f reads",
+                reads, what, most);
+  stop(text);
+}
 /// Throws Stop if the warps of the last launch read or wrote much more of global memory than they used.
 inline void demand_coalesced() {
   const auto traffic = emulation::block.checks.traffic();
@@ -187,5 +210,14 @@ inline void demand_no_bank_conflicts() {
 }
 
 #endif
+
+/// Whether y[k] is about right(k): the demands come after that.
+template <class T, class Right>
+bool is_right(View<T> y, Right right) {
+  for (int k = 0; k < y.count(); ++k) {
+    if (!(std::abs(static_cast<double>(y[k]) - static_cast<double>(right(k))) < 1e-3)) return false;
+  }
+  return true;
+}
 
 }  // namespace gpu

@@ -46,5 +46,6 @@ AnswerRun run_here(const Exercise& exercise, std::span<const Problem> problems,
 
 // Each in planted_*.cpp.
 void plant_elementwise(std::vector<Planted>& all);
+void plant_gpu(std::vector<Planted>& all);  // float alone
 
 }  // namespace whisker
