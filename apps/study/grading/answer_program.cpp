@@ -23,8 +23,9 @@ constexpr size_t most_message_lines = 12;
 constexpr size_t most_printed = 2000;  // bytes of what an answer printed that are shown
 
 const std::vector<const char*> optimised{"-O1"};
-const std::vector<const char*> emulated{"-O0",        "-g1",  "-fsanitize=thread,bounds", "-nodefaultlibs", "-lstdc++",
-                                        "-lm", "-lgcc_s", "-lgcc", "-lc"};
+const std::vector<const char*> emulated{
+    "-O0",   "-g1", "-fsanitize=thread,bounds", "-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s",
+    "-lgcc", "-lc"};
 
 // C++ of a string literal.
 std::string quoted(const fs::path& path) {
@@ -175,9 +176,16 @@ AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, con
   folder_ = name;
   const fs::path source = fs::absolute(file);
   write_file_atomically(folder_ / "main.cpp", main_of(exercise, source, course));
-  std::vector<std::string> words{"g++", "-std=c++20", "-fdiagnostics-color=never", "-fmax-errors=3",
-                                 "-fno-diagnostics-show-caret", "-I", course.string(), "-o",
-                                 (folder_ / "answer").string(), (folder_ / "main.cpp").string()};
+  std::vector<std::string> words{"g++",
+                                 "-std=c++20",
+                                 "-fdiagnostics-color=never",
+                                 "-fmax-errors=3",
+                                 "-fno-diagnostics-show-caret",
+                                 "-I",
+                                 course.string(),
+                                 "-o",
+                                 (folder_ / "answer").string(),
+                                 (folder_ / "main.cpp").string()};
   const bool is_kernel = exercise.answer_file.ends_with(".cu");
   // A kernel's accesses call block_emulation.h, not the libraries of these options.
   for (const char* option : is_kernel ? emulated : optimised) words.emplace_back(option);

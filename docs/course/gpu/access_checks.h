@@ -30,8 +30,8 @@ struct Finding {
 
 constexpr int nobody = -1, several = -2;
 
-/// Who accessed a byte last, and when. The intervals between a block's barriers are numbered through all blocks, and
-/// `exchanges` counts those of the thread's warp.
+/// Who accessed a byte last, and when. The intervals between a block's barriers are numbered
+/// through all blocks, and `exchanges` counts those of the thread's warp.
 struct Visit {
   int thread = nobody, interval = 0, exchanges = 0;
   bool atomic = false;
@@ -56,9 +56,10 @@ inline std::string source_line(const void* code) {
   Dl_info program;
   if (code == nullptr || dladdr(code, &program) == 0) return "";
   char command[600], line[600] = "";
-  const auto offset = static_cast<const char*>(code) - static_cast<const char*>(program.dli_fbase) - 1;
-  std::snprintf(command, sizeof command, "addr2line -e '%.500s' 0x%zx 2>/dev/null", program.dli_fname,
-                static_cast<size_t>(offset));
+  const auto offset =
+      static_cast<const char*>(code) - static_cast<const char*>(program.dli_fbase) - 1;
+  std::snprintf(command, sizeof command, "addr2line -e '%.500s' 0x%zx 2>/dev/null",
+                program.dli_fname, static_cast<size_t>(offset));
   FILE* const pipe = popen(command, "r");
   if (pipe == nullptr) return "";
   const bool read = std::fgets(line, sizeof line, pipe) != nullptr;
@@ -78,18 +79,23 @@ class AccessChecks {
   int interval = 0, first_interval_of_launch = 0, first_interval_of_block = 0;
   unsigned threads_in_x = 0;  // 0: the block has one axis
 
-  /// One access by `thread`; false where the kernel must not go on. `is_known_memory`: the stack, constants.
-  bool check(const void* pointer, size_t bytes, bool writes, bool atomic, bool is_known_memory, const void* code) {
+  /// One access by `thread`; false where the kernel must not go on. `is_known_memory`: the stack,
+  /// constants.
+  bool check(const void* pointer, size_t bytes, bool writes, bool atomic, bool is_known_memory,
+             const void* code) {
     settle_doubt();
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     Array* const array = find(address);
     if (array == nullptr && is_known_memory) return true;
-    if (array == nullptr || address + bytes > array->end) return out_of_range(address, writes, code);
+    if (array == nullptr || address + bytes > array->end)
+      return out_of_range(address, writes, code);
     if (writes && array->access == Access::input) {
-      return add(Cause::writes_input, [&] { return did("writes", *array, address, code) + ", which is an input"; });
+      return add(Cause::writes_input,
+                 [&] { return did("writes", *array, address, code) + ", which is an input"; });
     }
     if (block == 0 && !writes && array != &shared) ++reads_;
-    if (block == 0 && !atomic) requests_[{thread / 32, code, visits_[{thread, code}]++}].push_back({address, bytes});
+    if (block == 0 && !atomic)
+      requests_[{thread / 32, code, visits_[{thread, code}]++}].push_back({address, bytes});
     const Visit now{block * threads_of_block + thread, interval, exchanges, atomic, code};
     bool raced = is_known(cause_of(*array));
     for (size_t i = 0; i < bytes; ++i) {
@@ -101,10 +107,12 @@ class AccessChecks {
         raced = true;
         conflict(*array, address, bytes, cell.read, true, false, code);
       }
-      const bool written = array == &shared ? cell.write.interval >= first_interval_of_block : cell.written;
+      const bool written =
+          array == &shared ? cell.write.interval >= first_interval_of_block : cell.written;
       if (!written && (!writes || atomic)) {
-        add(Cause::not_written,
-            [&] { return did("reads", *array, address, code) + " before any thread has written it"; });
+        add(Cause::not_written, [&] {
+          return did("reads", *array, address, code) + " before any thread has written it";
+        });
       }
       if (writes) {
         cell.write = now;
@@ -125,7 +133,8 @@ class AccessChecks {
     return false;
   }
 
-  /// A write of several threads is harmless if all write what is there. Seen at the thread's next step.
+  /// A write of several threads is harmless if all write what is there. Seen at the thread's next
+  /// step.
   void settle_doubt() {
     if (doubt_.array == nullptr) return;
     const Conflict doubt = std::exchange(doubt_, Conflict{});
@@ -150,7 +159,7 @@ class AccessChecks {
     double reads = 0;          // by single threads, from global memory
     double sectors = 0;        // of 32 bytes, in global memory
     double least_sectors = 0;  // had the lanes of each access been neighbours
-    int bank_conflicts = 1;    // the most different words of one bank that one access of a warp needs
+    int bank_conflicts = 1;  // the most different words of one bank that one access of a warp needs
     std::string worst_line, conflict_line;
   };
   /// What the warps of block 0 did.
@@ -212,7 +221,8 @@ class AccessChecks {
     values.erase(std::unique(values.begin(), values.end()), values.end());
   }
   bool is_known(Cause cause) const {
-    return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.cause == cause; });
+    return std::any_of(findings.begin(), findings.end(),
+                       [&](const Finding& f) { return f.cause == cause; });
   }
   Array* find(uintptr_t address) {
     if (address >= shared.begin && address < shared.end) return &shared;
@@ -224,7 +234,8 @@ class AccessChecks {
   static std::string element(const Array& array, uintptr_t address) {
     const auto offset = static_cast<long long>(address) - static_cast<long long>(array.begin);
     if (array.name == "shared memory") return array.name;
-    return array.name + "[" + std::to_string(offset / static_cast<long long>(array.element_bytes)) + "]";
+    return array.name + "[" + std::to_string(offset / static_cast<long long>(array.element_bytes)) +
+           "]";
   }
   std::string did(const char* what, const Array& array, uintptr_t address, const void* code) const {
     return named_now() + " " + what + " " + element(array, address) + source_line(code);
@@ -238,22 +249,27 @@ class AccessChecks {
         if (here < distance) distance = here, nearest = &array;
       }
       const char* const what = writes ? "writes" : "reads";
-      if (nearest == nullptr) return named_now() + " " + what + " outside all arrays" + source_line(code);
+      if (nearest == nullptr)
+        return named_now() + " " + what + " outside all arrays" + source_line(code);
       return did(what, *nearest, address, code) + ", but " + nearest->name + " has " +
              std::to_string(nearest->size()) + " elements: check the index first";
     });
   }
   // Whether nothing orders this thread's access and `other`.
   bool is_concurrent(const Array& array, const Visit& other, bool atomic) const {
-    if (other.thread == nobody || other.interval < first_interval_of_launch || (atomic && other.atomic)) return false;
+    if (other.thread == nobody || other.interval < first_interval_of_launch ||
+        (atomic && other.atomic))
+      return false;
     if (other.interval < first_interval_of_block) return &array != &shared;  // another block's
-    if (other.interval != interval || other.thread == block * threads_of_block + thread) return false;
+    if (other.interval != interval || other.thread == block * threads_of_block + thread)
+      return false;
     return other.thread == several || other.thread % threads_of_block / 32 != thread / 32 ||
            other.exchanges == exchanges;
   }
-  void conflict(const Array& array, uintptr_t address, size_t bytes, const Visit& other, bool writes,
-                bool other_writes, const void* code) {
-    Conflict conflict{&array, address, other, block * threads_of_block + thread, writes, other_writes, code, {}};
+  void conflict(const Array& array, uintptr_t address, size_t bytes, const Visit& other,
+                bool writes, bool other_writes, const void* code) {
+    Conflict conflict{&array, address,      other, block * threads_of_block + thread,
+                      writes, other_writes, code,  {}};
     if (!writes || !other_writes) {
       add(cause_of(array), [&] { return text_of(conflict); });
       return;
@@ -273,7 +289,9 @@ class AccessChecks {
             : conflict.array == &shared              ? ": a __syncthreads() is missing"
                                                      : "");
   }
-  Cause cause_of(const Array& array) const { return &array == &shared ? Cause::missing_barrier : Cause::race; }
+  Cause cause_of(const Array& array) const {
+    return &array == &shared ? Cause::missing_barrier : Cause::race;
+  }
 
   // The k-th time that the lanes of a warp run the same access: (warp, code, k).
   std::map<std::tuple<int, const void*, int>, std::vector<std::pair<uintptr_t, size_t>>> requests_;

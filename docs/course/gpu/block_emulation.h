@@ -1,7 +1,8 @@
-// Runs a kernel on a CPU, block after block. The threads of a block are fibers: each runs to the next barrier, in
-// forward, reverse or random order. The kernel is compiled with -fsanitize=thread,bounds, whose calls before each
-// access of memory come here (at the end) instead of to the compiler's libraries, and are checked by access_checks.h.
-// One source of a program includes this.
+// Runs a kernel on a CPU, block after block. The threads of a block are fibers: each runs to the
+// next barrier, in forward, reverse or random order. The kernel is compiled with
+// -fsanitize=thread,bounds, whose calls before each access of memory come here (at the end) instead
+// of to the compiler's libraries, and are checked by access_checks.h. One source of a program
+// includes this.
 #pragma once
 
 #include "access_checks.h"
@@ -15,7 +16,8 @@
 
 inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-// The ends of the section of __shared__, which the linker knows. A kernel need not have shared memory.
+// The ends of the section of __shared__, which the linker knows. A kernel need not have shared
+// memory.
 __attribute__((section("block_shared"), used)) static char always_there[16];
 extern "C" char __start_block_shared, __stop_block_shared, __executable_start, _end;
 
@@ -79,9 +81,10 @@ class Block {
   }
   unsigned lane() const { return static_cast<unsigned>(checks.thread) % 32; }
 
-  // An access of the kernel. This code is instrumented like the kernel, so that it would call itself.
-  __attribute__((no_sanitize("thread"))) void access(const void* pointer, size_t bytes, bool writes, bool atomic,
-                                                     const void* code) {
+  // An access of the kernel. This code is instrumented like the kernel, so that it would call
+  // itself.
+  __attribute__((no_sanitize("thread"))) void access(const void* pointer, size_t bytes, bool writes,
+                                                     bool atomic, const void* code) {
     if (!in_kernel_) return;
     in_kernel_ = false;
     check(pointer, bytes, writes, atomic, code);
@@ -93,7 +96,8 @@ class Block {
     stopped_ = true;
     checks.add(Cause::out_of_range, [&] {
       return checks.named_now() + " uses index " + std::to_string(static_cast<long>(index)) +
-             ", which its array does not have, line " + std::to_string(line) + ": check the index first";
+             ", which its array does not have, line " + std::to_string(line) +
+             ": check the index first";
     });
     leave(State::ended);
   }
@@ -128,7 +132,8 @@ class Block {
   }
 
   void start_block() {
-    std::memset(reinterpret_cast<void*>(checks.shared.begin), 0xff, checks.shared.end - checks.shared.begin);
+    std::memset(reinterpret_cast<void*>(checks.shared.begin), 0xff,
+                checks.shared.end - checks.shared.begin);
     checks.first_interval_of_block = ++checks.interval;
     for (size_t i = 0; i < fibers_.size(); ++i) {
       Fiber& fiber = fibers_[i];
@@ -162,7 +167,8 @@ class Block {
     const auto is_in = [pointer](const void* begin, size_t size) {
       return pointer >= begin && pointer < static_cast<const char*>(begin) + size;
     };
-    const bool known = is_in(stacks_, fibers_.size() * stack_bytes) || is_in(callers_stack_, callers_stack_bytes_) ||
+    const bool known = is_in(stacks_, fibers_.size() * stack_bytes) ||
+                       is_in(callers_stack_, callers_stack_bytes_) ||
                        is_in(&__executable_start, static_cast<size_t>(&_end - &__executable_start));
     if (checks.check(pointer, bytes, writes, atomic, known, code)) return;
     stopped_ = true;
@@ -202,21 +208,23 @@ class Block {
     if (in_exchange != none) {
       stopped_ = true;
       return checks.add(Cause::divergent, [&] {
-        return checks.named(base + static_cast<int>(in_exchange)) + " waits for lanes of its warp that never come";
+        return checks.named(base + static_cast<int>(in_exchange)) +
+               " waits for lanes of its warp that never come";
       });
     }
     if (waiting == none) return false;
     const int line = fibers_[static_cast<size_t>(waiting)].barrier_line;
-    const auto elsewhere =
-        first([&](const Fiber& f) { return f.state != State::at_barrier || f.barrier_line != line; });
+    const auto elsewhere = first(
+        [&](const Fiber& f) { return f.state != State::at_barrier || f.barrier_line != line; });
     if (elsewhere != none) {
       const Fiber& other = fibers_[static_cast<size_t>(elsewhere)];
       stopped_ = true;
       return checks.add(Cause::divergent, [&] {
         return checks.named(base + static_cast<int>(waiting)) + " waits at __syncthreads(), line " +
                std::to_string(line) + ", but " + checks.named(base + static_cast<int>(elsewhere)) +
-               (other.state == State::ended ? std::string(" never comes there")
-                                            : " at that of line " + std::to_string(other.barrier_line)) +
+               (other.state == State::ended
+                    ? std::string(" never comes there")
+                    : " at that of line " + std::to_string(other.barrier_line)) +
                ": each must be reached by all threads of the block";
       });
     }
@@ -243,9 +251,15 @@ inline void Block::start_fiber() {
   block.leave(State::ended);
 }
 
-inline void wait_for_block(int line) { block.wait_for_block(line); }
-inline uint64_t exchange(unsigned mask, uint64_t bits, int from) { return block.exchange(mask, bits, from); }
-inline unsigned lane() { return block.lane(); }
+inline void wait_for_block(int line) {
+  block.wait_for_block(line);
+}
+inline uint64_t exchange(unsigned mask, uint64_t bits, int from) {
+  return block.exchange(mask, bits, from);
+}
+inline unsigned lane() {
+  return block.lane();
+}
 inline void note_atomic(const void* address, size_t bytes) {
   block.access(address, bytes, true, true, __builtin_return_address(0));
 }
@@ -254,13 +268,13 @@ inline void note_atomic(const void* address, size_t bytes) {
 
 // What -fsanitize=thread calls before each access. NOLINTBEGIN
 extern "C" {
-#define WHISKER_ACCESS(name, writes, bytes)                                       \
-  __attribute__((no_sanitize("thread"))) void __tsan_##name(void* p) {           \
+#define WHISKER_ACCESS(name, writes, bytes)                                        \
+  __attribute__((no_sanitize("thread"))) void __tsan_##name(void* p) {             \
     emulation::block.access(p, bytes, writes, false, __builtin_return_address(0)); \
   }
-#define WHISKER_ACCESSES(bytes)                      \
-  WHISKER_ACCESS(read##bytes, false, bytes)          \
-  WHISKER_ACCESS(write##bytes, true, bytes)          \
+#define WHISKER_ACCESSES(bytes)                       \
+  WHISKER_ACCESS(read##bytes, false, bytes)           \
+  WHISKER_ACCESS(write##bytes, true, bytes)           \
   WHISKER_ACCESS(unaligned_read##bytes, false, bytes) \
   WHISKER_ACCESS(unaligned_write##bytes, true, bytes)
 WHISKER_ACCESSES(1)

@@ -1,5 +1,6 @@
-// The sum of an array: each block adds its part in shared memory, then one thread adds it to the result.
-// The elements are small whole numbers, so that every order of adding them gives the same bits.
+// The sum of an array: each block adds its part in shared memory, then one thread adds it to the
+// result. The elements are small whole numbers, so that every order of adding them gives the same
+// bits.
 #include "warmup.h"
 
 namespace {
@@ -30,7 +31,8 @@ __global__ void sum_atomics(const float* x, double* sum, size_t n) {
 __device__ float sum_of_thread(const float* x, size_t n) {
   float sum = 0;
   const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-  for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) sum += x[i];
+  for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
+    sum += x[i];
   return sum;
 }
 
@@ -65,7 +67,8 @@ __global__ void sum_shuffles(const float* x, double* sum, size_t n) {
   __shared__ float of_warp[threads / 32];
   const unsigned t = threadIdx.x;
   float value = sum_of_thread(x, n);
-  for (unsigned lanes = 16; lanes > 0; lanes /= 2) value += __shfl_down_sync(0xffffffff, value, lanes);
+  for (unsigned lanes = 16; lanes > 0; lanes /= 2)
+    value += __shfl_down_sync(0xffffffff, value, lanes);
   if (t % 32 == 0) of_warp[t / 32] = value;
   __syncthreads();
   if (t != 0) return;
@@ -81,7 +84,8 @@ int main(int argc, char** argv) {
   const size_t n = program.size(100'000'000, 1'000'000, sizeof(float));
   std::vector<float> x(n);
   for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 7) - 2.0f;
-  const double right = sum_plain(x.data(), n), gigabytes = sizeof(float) * static_cast<double>(n) / 1e9;
+  const double right = sum_plain(x.data(), n),
+               gigabytes = sizeof(float) * static_cast<double>(n) / 1e9;
   double sum = 0;
   program.table({"version", "ms", "GB/s", "result"});
   const auto measured = [&](const std::string& what, double ms) {
@@ -105,7 +109,8 @@ int main(int argc, char** argv) {
       measured(what, ms);
     };
     const auto resident = static_cast<unsigned>(program.gpu().multiProcessorCount) * 8;
-    run("atomicAdd of each element", sum_atomics, static_cast<unsigned>((n + threads - 1) / threads));
+    run("atomicAdd of each element", sum_atomics,
+        static_cast<unsigned>((n + threads - 1) / threads));
     run("tree, active threads apart", sum_apart, resident);
     run("tree, active threads together", sum_together, resident);
     run("shuffles in the warps", sum_shuffles, resident);

@@ -1,5 +1,5 @@
-// From which size on the GPU is faster: for one addition an element, and for 200 multiply-adds; with the array on the
-// GPU already, and with the copies to it and back.
+// From which size on the GPU is faster: for one addition an element, and for 200 multiply-adds;
+// with the array on the GPU already, and with the copies to it and back.
 #include "warmup.h"
 
 #include <cmath>
@@ -9,7 +9,8 @@ namespace {
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-inline float work(float x, int steps) {
+    inline float
+    work(float x, int steps) {
   for (int i = 0; i < steps; ++i) x = x * 0.5f + 1.0f;
   return x;
 }
@@ -40,8 +41,10 @@ void compare(warmup::Program& program, const std::vector<float>& x, int steps) {
   size_t wins = 0, wins_with_copies = 0;  // from there on, at all larger sizes
   for (size_t n = 1024; n <= x.size(); n *= 4) {
     const int runs = n < 1 << 20 ? 20 : 3;
-    const double plain = 1e3 * warmup::time_ms([&] { work_plain(x.data(), y.data(), n, steps); }, runs);
-    const double threads = 1e3 * warmup::time_ms([&] { work_threads(x.data(), y.data(), n, steps); }, runs);
+    const double plain =
+        1e3 * warmup::time_ms([&] { work_plain(x.data(), y.data(), n, steps); }, runs);
+    const double threads =
+        1e3 * warmup::time_ms([&] { work_threads(x.data(), y.data(), n, steps); }, runs);
     bool right = true;
     for (size_t i = 0; i < n; ++i) right = right && y[i] == work(x[i], steps);
     double kernel = 0.0 / 0.0, with_copies = 0.0 / 0.0;
@@ -53,18 +56,24 @@ void compare(warmup::Program& program, const std::vector<float>& x, int steps) {
       warmup::check(cudaMallocHost(&host_y, bytes));
       std::memcpy(host_x, x.data(), bytes);
       const warmup::DeviceArray<float> on_x(n), on_y(n);
-      with_copies = 1e3 * warmup::time_ms([&] {
-        warmup::check(cudaMemcpyAsync(on_x, host_x, bytes, cudaMemcpyHostToDevice));
-        work_gpu(on_x, on_y, n, steps);
-        warmup::check(cudaMemcpyAsync(host_y, on_y, bytes, cudaMemcpyDeviceToHost));
-        warmup::check(cudaDeviceSynchronize());
-      }, runs);
+      with_copies =
+          1e3 * warmup::time_ms(
+                    [&] {
+                      warmup::check(cudaMemcpyAsync(on_x, host_x, bytes, cudaMemcpyHostToDevice));
+                      work_gpu(on_x, on_y, n, steps);
+                      warmup::check(cudaMemcpyAsync(host_y, on_y, bytes, cudaMemcpyDeviceToHost));
+                      warmup::check(cudaDeviceSynchronize());
+                    },
+                    runs);
       // The CPU waits for the kernel: what one call costs.
-      kernel = 1e3 * warmup::time_ms([&] {
-        work_gpu(on_x, on_y, n, steps);
-        warmup::check(cudaDeviceSynchronize());
-      }, runs);
-      for (size_t i = 0; i < n; ++i) right = right && std::abs(host_y[i] - y[i]) < 1e-5f * std::abs(y[i]);
+      kernel = 1e3 * warmup::time_ms(
+                         [&] {
+                           work_gpu(on_x, on_y, n, steps);
+                           warmup::check(cudaDeviceSynchronize());
+                         },
+                         runs);
+      for (size_t i = 0; i < n; ++i)
+        right = right && std::abs(host_y[i] - y[i]) < 1e-5f * std::abs(y[i]);
       warmup::check(cudaFreeHost(host_x));
       warmup::check(cudaFreeHost(host_y));
       const double cpu = std::min(plain, threads);
@@ -75,8 +84,11 @@ void compare(warmup::Program& program, const std::vector<float>& x, int steps) {
     program.row(warmup::grouped(n), {plain, threads, kernel, with_copies}, right);
   }
   if (program.has_gpu()) {
-    const auto from = [](size_t n) { return n ? "from " + warmup::grouped(n) + " elements on" : std::string("never here"); };
-    std::printf("\nThe GPU wins without copies %s, with copies %s.\n", from(wins).c_str(), from(wins_with_copies).c_str());
+    const auto from = [](size_t n) {
+      return n ? "from " + warmup::grouped(n) + " elements on" : std::string("never here");
+    };
+    std::printf("\nThe GPU wins without copies %s, with copies %s.\n", from(wins).c_str(),
+                from(wins_with_copies).c_str());
   }
   std::printf("\n");
 }

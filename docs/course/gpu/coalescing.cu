@@ -1,13 +1,16 @@
-// The same elements, each read once, in another order: neighbouring threads read elements that lie `stride` apart.
+// The same elements, each read once, in another order: neighbouring threads read elements that lie
+// `stride` apart.
 #include "warmup.h"
 
 namespace {
 
-// The i-th element in the order in which `stride` passes go over the array, each `stride` elements a step.
+// The i-th element in the order in which `stride` passes go over the array, each `stride` elements
+// a step.
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-inline size_t element(size_t i, size_t n, size_t stride) {
+    inline size_t
+    element(size_t i, size_t n, size_t stride) {
   const size_t of_pass = n / stride;
   return i / of_pass + i % of_pass * stride;
 }
@@ -15,7 +18,8 @@ inline size_t element(size_t i, size_t n, size_t stride) {
 void copy_plain(const float* x, float* y, size_t n, size_t stride) {
   const size_t of_pass = n / stride;
   for (size_t pass = 0; pass < stride; ++pass) {
-    for (size_t step = 0; step < of_pass; ++step) y[pass * of_pass + step] = x[pass + step * stride];
+    for (size_t step = 0; step < of_pass; ++step)
+      y[pass * of_pass + step] = x[pass + step * stride];
   }
 }
 
@@ -23,7 +27,8 @@ void copy_threads(const float* x, float* y, size_t n, size_t stride) {
   const size_t of_pass = n / stride;
 #pragma omp parallel for collapse(2)
   for (size_t pass = 0; pass < stride; ++pass) {
-    for (size_t step = 0; step < of_pass; ++step) y[pass * of_pass + step] = x[pass + step * stride];
+    for (size_t step = 0; step < of_pass; ++step)
+      y[pass * of_pass + step] = x[pass + step * stride];
   }
 }
 
@@ -56,13 +61,16 @@ int main(int argc, char** argv) {
       std::fill(y.begin(), y.end(), -1.0f);
       return gigabytes / ms * 1e3;
     };
-    const double plain = speed(warmup::time_ms([&] { copy_plain(x.data(), y.data(), n, stride); }, 1));
-    const double threads = speed(warmup::time_ms([&] { copy_threads(x.data(), y.data(), n, stride); }, 2));
+    const double plain =
+        speed(warmup::time_ms([&] { copy_plain(x.data(), y.data(), n, stride); }, 1));
+    const double threads =
+        speed(warmup::time_ms([&] { copy_threads(x.data(), y.data(), n, stride); }, 2));
     double kernel = missing;
 #ifdef __CUDACC__
     if (has_gpu) {
       const auto blocks = static_cast<unsigned>((n + 255) / 256);
-      const double ms = warmup::gpu_time_ms([&] { copy_kernel<<<blocks, 256>>>(on_x, on_y, n, stride); });
+      const double ms =
+          warmup::gpu_time_ms([&] { copy_kernel<<<blocks, 256>>>(on_x, on_y, n, stride); });
       on_y.copy_to(y);
       kernel = speed(ms);
     }

@@ -1,5 +1,6 @@
-// What a kernel of the exercises includes. Under nvcc this is CUDA itself. A C++ compiler gets the same names, and
-// block_emulation.h runs the kernel: the same source serves both. Not emulated: dynamic shared memory (extern
+// What a kernel of the exercises includes. Under nvcc this is CUDA itself. A C++ compiler gets the
+// same names, and block_emulation.h runs the kernel: the same source serves both. Not emulated:
+// dynamic shared memory (extern
 // __shared__), __shared__ in a template, tensor cores, asynchronous copies, streams.
 #pragma once
 
@@ -16,7 +17,8 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// The variables of a block lie in one section, which the emulation fills with NaN before each block.
+// The variables of a block lie in one section, which the emulation fills with NaN before each
+// block.
 #define __shared__ static __attribute__((section("block_shared")))
 #define __syncthreads() ::emulation::wait_for_block(__LINE__)
 #define __syncwarp(...) static_cast<void>(::emulation::exchange(~0u, 0, 0))
@@ -36,7 +38,8 @@ using std::min;
 namespace emulation {
 
 void wait_for_block(int line);
-/// Gives `bits` to the warp and returns those of lane `from`, once all lanes of `mask` have come here.
+/// Gives `bits` to the warp and returns those of lane `from`, once all lanes of `mask` have come
+/// here.
 uint64_t exchange(unsigned mask, uint64_t bits, int from);
 /// Says that this thread changes `bytes` at `address` atomically.
 void note_atomic(const void* address, size_t bytes);
@@ -75,7 +78,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  return emulation::shuffle(mask, value, static_cast<int>(emulation::lane()) - static_cast<int>(delta), width);
+  return emulation::shuffle(mask, value,
+                            static_cast<int>(emulation::lane()) - static_cast<int>(delta), width);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
@@ -93,6 +97,10 @@ template <class T>
 T atomicMin(T* address, T value) {
   return emulation::change_atomically(address, [=](T old) { return std::min(old, value); });
 }
-inline float __expf(float x) { return std::exp(x); }
-inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline float __expf(float x) {
+  return std::exp(x);
+}
+inline float rsqrtf(float x) {
+  return 1.0f / std::sqrt(x);
+}
 #endif

@@ -1,4 +1,5 @@
-// y = a x + y with a grid that does not depend on n: each thread takes every (gridDim * blockDim)-th element.
+// y = a x + y with a grid that does not depend on n: each thread takes every (gridDim *
+// blockDim)-th element.
 #include "warmup.h"
 
 namespace {
@@ -56,11 +57,13 @@ int main(int argc, char** argv) {
     warmup::DeviceArray<float> on_y(n);
     const auto run = [&](const std::string& what, auto kernel, unsigned blocks) {
       on_y.clear();
-      const double ms = warmup::gpu_time_ms([&] { kernel<<<blocks, threads>>>(2.0f, on_x, on_y, n); }, 9);
+      const double ms =
+          warmup::gpu_time_ms([&] { kernel<<<blocks, threads>>>(2.0f, on_x, on_y, n); }, 9);
       on_y.copy_to(y);
       measured(what, ms, 10);
     };
-    run("kernel, a thread for each element", saxpy_one_each, static_cast<unsigned>((n + threads - 1) / threads));
+    run("kernel, a thread for each element", saxpy_one_each,
+        static_cast<unsigned>((n + threads - 1) / threads));
     const auto multiprocessors = static_cast<unsigned>(program.gpu().multiProcessorCount);
     for (const unsigned of_each : {1u, 2u, 4u, 8u, 16u, 32u}) {
       run("grid-stride, " + std::to_string(of_each) + " blocks a multiprocessor", saxpy_grid_stride,

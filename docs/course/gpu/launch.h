@@ -1,5 +1,5 @@
-// Launches the kernel of an exercise: on an emulated block, in three orders of its threads, or under nvcc on the GPU.
-// Arrays copies a View to where the kernel reaches it, and results back.
+// Launches the kernel of an exercise: on an emulated block, in three orders of its threads, or
+// under nvcc on the GPU. Arrays copies a View to where the kernel reaches it, and results back.
 #pragma once
 
 #include "../course.h"
@@ -46,7 +46,8 @@ class Array {
   void copy_back() const { check(cudaMemcpy(result_, data_, bytes_, cudaMemcpyDeviceToHost)); }
 
  private:
-  Array(const T* values, int count, T* result) : bytes_(sizeof(E) * static_cast<size_t>(count)), result_(result) {
+  Array(const T* values, int count, T* result)
+      : bytes_(sizeof(E) * static_cast<size_t>(count)), result_(result) {
     const std::vector<E> converted(values, values + count);
     check(cudaMalloc(&data_, bytes_));
     check(cudaMemcpy(data_, converted.data(), bytes_, cudaMemcpyHostToDevice));
@@ -102,8 +103,9 @@ class Memory {
     for (size_t at = 0; at < bytes_; at += element_bytes_) {
       const double here = number_(begin_ + at), there = number_(forward.data() + at);
       if (!(std::abs(here - there) > 1e-4 * (1 + std::abs(there)))) continue;
-      stop(name_ + "[" + std::to_string(at / element_bytes_) + "] depends on the order of the threads: " +
-           std::to_string(there) + " forward, " + std::to_string(here) + " in " + order + " order");
+      stop(name_ + "[" + std::to_string(at / element_bytes_) +
+           "] depends on the order of the threads: " + std::to_string(there) + " forward, " +
+           std::to_string(here) + " in " + order + " order");
     }
   }
   std::vector<unsigned char> bytes() const { return {begin_, begin_ + bytes_}; }
@@ -117,9 +119,14 @@ class Memory {
     std::free(begin_ - gap);
   }
   using Number = double (*)(const unsigned char*);
-  Memory(const char* name, emulation::Access access, const void* before, size_t bytes, size_t element_bytes,
-         Number number)
-      : name_(name), access_(access), before_(before), bytes_(bytes), element_bytes_(element_bytes), number_(number) {
+  Memory(const char* name, emulation::Access access, const void* before, size_t bytes,
+         size_t element_bytes, Number number)
+      : name_(name),
+        access_(access),
+        before_(before),
+        bytes_(bytes),
+        element_bytes_(element_bytes),
+        number_(number) {
     const size_t whole = (bytes + 127) / 128 * 128 + 2 * gap;
     begin_ = static_cast<unsigned char*>(std::aligned_alloc(128, whole)) + gap;
     all.push_back(this);
@@ -139,8 +146,10 @@ class Memory {
 template <class T>
 class Array : public Memory {
  public:
-  explicit Array(View<const T> x) : Array(x.name, emulation::Access::input, x.data, x.count(), nullptr) {}
-  explicit Array(View<T> y) : Array(y.name, emulation::Access::output, nullptr, y.count(), y.data) {}
+  explicit Array(View<const T> x)
+      : Array(x.name, emulation::Access::input, x.data, x.count(), nullptr) {}
+  explicit Array(View<T> y)
+      : Array(y.name, emulation::Access::output, nullptr, y.count(), y.data) {}
   /// A result that the kernel also reads: it starts as `before`.
   Array(View<T> y, View<const T> before)
       : Array(y.name, emulation::Access::updated, before.data, y.count(), y.data) {}
@@ -149,7 +158,8 @@ class Array : public Memory {
 
  private:
   Array(const char* name, emulation::Access access, const void* before, int count, T* result)
-      : Memory(name, access, before, sizeof(T) * static_cast<size_t>(count), sizeof(T), as_double), result_(result) {}
+      : Memory(name, access, before, sizeof(T) * static_cast<size_t>(count), sizeof(T), as_double),
+        result_(result) {}
   static double as_double(const unsigned char* bytes) {
     T value{};
     std::memcpy(&value, bytes, sizeof value);
@@ -158,8 +168,8 @@ class Array : public Memory {
   T* result_;
 };
 
-/// Runs the kernel on an emulated block in each order. Throws Stop for what is wrong in the way the threads work
-/// together; whether the result is right is seen later.
+/// Runs the kernel on an emulated block in each order. Throws Stop for what is wrong in the way the
+/// threads work together; whether the result is right is seen later.
 template <class... P>
 void launch(dim3 grid, dim3 block, void (*kernel)(P...), std::type_identity_t<P>... arguments) {
   using emulation::Order;
@@ -182,21 +192,25 @@ void launch(dim3 grid, dim3 block, void (*kernel)(P...), std::type_identity_t<P>
   }
 }
 
-/// Throws Stop if the first block of the last launch read from global memory more often than it must for `what`.
+/// Throws Stop if the first block of the last launch read from global memory more often than it
+/// must for `what`.
 inline void demand_reads(double most, const char* what) {
   const double reads = emulation::block.checks.traffic().reads;
   if (reads <= most) return;
   char text[160];
-  std::snprintf(text, sizeof text, "a block reads %.0f times from global memory; %s in shared memory need %.0f reads",
+  std::snprintf(text, sizeof text,
+                "a block reads %.0f times from global memory; %s in shared memory need %.0f reads",
                 reads, what, most);
   stop(text);
 }
-/// Throws Stop if the warps of the last launch read or wrote much more of global memory than they used.
+/// Throws Stop if the warps of the last launch read or wrote much more of global memory than they
+/// used.
 inline void demand_coalesced() {
   const auto traffic = emulation::block.checks.traffic();
   if (traffic.sectors <= 1.5 * traffic.least_sectors) return;
   char text[160];
-  std::snprintf(text, sizeof text, "it is right, but not coalesced%s: it moves %.1f times the memory that it uses. "
+  std::snprintf(text, sizeof text,
+                "it is right, but not coalesced%s: it moves %.1f times the memory that it uses. "
                 "Neighbouring threads should access neighbouring elements",
                 traffic.worst_line.c_str(), traffic.sectors / traffic.least_sectors);
   stop(text);
@@ -205,8 +219,9 @@ inline void demand_coalesced() {
 inline void demand_no_bank_conflicts() {
   const auto traffic = emulation::block.checks.traffic();
   if (traffic.bank_conflicts <= 1) return;
-  stop("it is right, but " + std::to_string(traffic.bank_conflicts) + " lanes of a warp access one bank" +
-       traffic.conflict_line + ": a column more in the array moves its rows to other banks");
+  stop("it is right, but " + std::to_string(traffic.bank_conflicts) +
+       " lanes of a warp access one bank" + traffic.conflict_line +
+       ": a column more in the array moves its rows to other banks");
 }
 
 #endif

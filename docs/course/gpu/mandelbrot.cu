@@ -29,7 +29,8 @@ constexpr int most_steps = 1000;
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-inline int steps_of(int column, int row, int width, int height) {
+    inline int
+    steps_of(int column, int row, int width, int height) {
   const float re = -2.2f + 3.2f * static_cast<float>(column) / static_cast<float>(width);
   const float im = -1.2f + 2.4f * static_cast<float>(row) / static_cast<float>(height);
   float x = 0, y = 0;
@@ -45,7 +46,8 @@ inline int steps_of(int column, int row, int width, int height) {
 
 void draw_plain(int* steps, int width, int height) {
   for (int row = 0; row < height; ++row) {
-    for (int column = 0; column < width; ++column) steps[row * width + column] = steps_of(column, row, width, height);
+    for (int column = 0; column < width; ++column)
+      steps[row * width + column] = steps_of(column, row, width, height);
   }
 }
 
@@ -53,16 +55,19 @@ void draw_plain(int* steps, int width, int height) {
 void draw_threads(int* steps, int width, int height) {
 #pragma omp parallel for schedule(dynamic)
   for (int row = 0; row < height; ++row) {
-    for (int column = 0; column < width; ++column) steps[row * width + column] = steps_of(column, row, width, height);
+    for (int column = 0; column < width; ++column)
+      steps[row * width + column] = steps_of(column, row, width, height);
   }
 }
 
 #ifdef __CUDACC__
-// A warp goes on until the last of its pixels is done: 8 x 4 neighbours need about as many steps, 32 x 1 differ more.
+// A warp goes on until the last of its pixels is done: 8 x 4 neighbours need about as many steps,
+// 32 x 1 differ more.
 __global__ void draw_kernel(int* steps, int width, int height) {
   const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y);
-  if (column < width && row < height) steps[row * width + column] = steps_of(column, row, width, height);
+  if (column < width && row < height)
+    steps[row * width + column] = steps_of(column, row, width, height);
 }
 #endif
 
@@ -72,7 +77,8 @@ bool write_png(const std::vector<int>& steps, int width, int height) {
   std::vector<unsigned char> pixels;
   pixels.reserve(steps.size() * 3);
   for (const int n : steps) {
-    const float t = n == most_steps ? 0 : std::log(1.0f + static_cast<float>(n)) / std::log(1.0f + most_steps);
+    const float t =
+        n == most_steps ? 0 : std::log(1.0f + static_cast<float>(n)) / std::log(1.0f + most_steps);
     for (const float phase : {0.0f, 0.8f, 1.6f}) {
       const float shade = n == most_steps ? 0 : 0.5f - 0.5f * std::cos(6.3f * 1.5f * t + phase);
       pixels.push_back(static_cast<unsigned char>(255 * shade));
@@ -94,7 +100,8 @@ int main(int argc, char** argv) {
   const size_t pixels = static_cast<size_t>(width) * static_cast<size_t>(height);
   std::vector<int> steps(pixels), right(pixels);
   program.table({"version", "ms", "million pixels a second", "other pixels, %", "result"});
-  // The GPU fuses multiplications and additions, which rounds otherwise: near the edge pixels differ.
+  // The GPU fuses multiplications and additions, which rounds otherwise: near the edge pixels
+  // differ.
   const auto measured = [&](const std::string& what, double ms) {
     size_t different = 0;
     for (size_t i = 0; i < pixels; ++i) different += steps[i] != right[i];
@@ -112,7 +119,8 @@ int main(int argc, char** argv) {
     const auto run = [&](const char* what, dim3 threads) {
       const dim3 blocks((static_cast<unsigned>(width) + threads.x - 1) / threads.x,
                         (static_cast<unsigned>(height) + threads.y - 1) / threads.y);
-      const double ms = warmup::gpu_time_ms([&] { draw_kernel<<<blocks, threads>>>(on_steps, width, height); });
+      const double ms =
+          warmup::gpu_time_ms([&] { draw_kernel<<<blocks, threads>>>(on_steps, width, height); });
       on_steps.copy_to(steps);
       measured(what, ms);
     };
@@ -123,7 +131,8 @@ int main(int argc, char** argv) {
   if (write_png(steps, width, height)) {
     std::printf("\nmandelbrot.png is written, from the last row's pixels.\n");
   } else {
-    std::printf("\nmandelbrot.png is not written%s\n", HAS_STB ? "." : ": stb_image_write.h (libstb-dev) is missing.");
+    std::printf("\nmandelbrot.png is not written%s\n",
+                HAS_STB ? "." : ": stb_image_write.h (libstb-dev) is missing.");
   }
   return program.finish();
 }

@@ -1,5 +1,6 @@
-// What a number keeps in 16 bits: bf16 has f32's range and 8 bits of precision, f16 11 bits and a small range. Then
-// what that does to a long sum and to small gradients, and what loss scaling does about it.
+// What a number keeps in 16 bits: bf16 has f32's range and 8 bits of precision, f16 11 bits and a
+// small range. Then what that does to a long sum and to small gradients, and what loss scaling does
+// about it.
 #include "warmup.h"
 
 #include <cmath>
@@ -12,8 +13,8 @@
 
 namespace {
 
-// The nearest number with `bits` of precision, ties to even; below 2^least numbers keep fewer bits, and above `most`
-// is infinity.
+// The nearest number with `bits` of precision, ties to even; below 2^least numbers keep fewer bits,
+// and above `most` is infinity.
 float rounded(float x, int bits, int least, float most) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
@@ -22,8 +23,12 @@ float rounded(float x, int bits, int least, float most) {
   const float y = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
   return std::abs(y) > most ? std::copysign(INFINITY, x) : y;
 }
-float to_bf16(float x) { return rounded(x, 8, -126, 3.3895314e38f); }
-float to_f16(float x) { return rounded(x, 11, -14, 65504.0f); }
+float to_bf16(float x) {
+  return rounded(x, 8, -126, 3.3895314e38f);
+}
+float to_f16(float x) {
+  return rounded(x, 11, -14, 65504.0f);
+}
 
 // 0.001 added n times, in a sum of that type.
 template <class Round>
@@ -33,8 +38,10 @@ float sum_of_thousandths(int n, Round round) {
   return sum;
 }
 
-// How many of the gradients become 0 in f16, in percent, when the loss is multiplied by `scale`; and how many infinite.
-void count_losses(const std::vector<float>& gradients, float scale, double& zeros, double& infinities) {
+// How many of the gradients become 0 in f16, in percent, when the loss is multiplied by `scale`;
+// and how many infinite.
+void count_losses(const std::vector<float>& gradients, float scale, double& zeros,
+                  double& infinities) {
   size_t zero = 0, infinite = 0;
 #pragma omp parallel for reduction(+ : zero, infinite)
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -86,18 +93,21 @@ int main(int argc, char** argv) {
     std::printf("| %.8g | %.8g | %.8g |\n", static_cast<double>(x), static_cast<double>(to_bf16(x)),
                 static_cast<double>(to_f16(x)));
   }
-  program.expect(to_bf16(257) == 256 && to_f16(2049) == 2048 && std::isinf(to_f16(70000)) && to_f16(1e-8f) == 0,
+  program.expect(to_bf16(257) == 256 && to_f16(2049) == 2048 && std::isinf(to_f16(70000)) &&
+                     to_f16(1e-8f) == 0,
                  "rounding");
 
   std::printf("\n0.001 added 10,000 times.\n\n| type of the sum | sum |\n|---|---:|\n");
   const float in_f32 = sum_of_thousandths(10'000, [](float x) { return x; });
-  const float in_bf16 = sum_of_thousandths(10'000, to_bf16), in_f16 = sum_of_thousandths(10'000, to_f16);
+  const float in_bf16 = sum_of_thousandths(10'000, to_bf16),
+              in_f16 = sum_of_thousandths(10'000, to_f16);
   std::printf("| f32 | %.6g |\n| f16 | %.6g |\n| bf16 | %.6g |\n", static_cast<double>(in_f32),
               static_cast<double>(in_f16), static_cast<double>(in_bf16));
   program.expect(std::abs(in_f32 - 10) < 0.01f && in_bf16 < in_f16 && in_f16 < 5, "the sums");
 
   const size_t n = program.small() ? 100'000 : 10'000'000;
-  std::printf("\n%s gradients of which most lie between 1e-10 and 1e-4, in f16.\n\n", warmup::grouped(n).c_str());
+  std::printf("\n%s gradients of which most lie between 1e-10 and 1e-4, in f16.\n\n",
+              warmup::grouped(n).c_str());
   std::vector<float> gradients(n);
   std::mt19937 random(1);
   std::normal_distribution<float> exponent(-7, 1.5f);
@@ -118,11 +128,14 @@ int main(int argc, char** argv) {
     on_bf16.copy_to(bf16);
     on_f16.copy_to(f16);
     size_t different = 0;
-    for (size_t i = 0; i < n; ++i) different += bf16[i] != to_bf16(gradients[i]) || f16[i] != to_f16(gradients[i]);
-    std::printf("\nThe GPU rounds %s of the gradients otherwise than the CPU.\n", warmup::grouped(different).c_str());
+    for (size_t i = 0; i < n; ++i)
+      different += bf16[i] != to_bf16(gradients[i]) || f16[i] != to_f16(gradients[i]);
+    std::printf("\nThe GPU rounds %s of the gradients otherwise than the CPU.\n",
+                warmup::grouped(different).c_str());
     program.expect(different == 0, "the GPU's rounding");
     const size_t count = program.small() ? 1 << 20 : 100'000'000;
-    std::printf("\n%s elements multiplied by 0.5, computed in f32.\n\n", warmup::grouped(count).c_str());
+    std::printf("\n%s elements multiplied by 0.5, computed in f32.\n\n",
+                warmup::grouped(count).c_str());
     program.table({"type in memory", "ms"});
     program.row("f32", {scale_ms<float>(count)});
     program.row("bf16", {scale_ms<__nv_bfloat16>(count)});

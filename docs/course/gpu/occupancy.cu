@@ -1,4 +1,5 @@
-// How many warps a multiprocessor holds, what that is good for, and what "GPU utilisation" measures instead.
+// How many warps a multiprocessor holds, what that is good for, and what "GPU utilisation" measures
+// instead.
 #include "warmup.h"
 
 namespace {
@@ -19,8 +20,8 @@ double read_threads(const float* x, size_t n, int threads) {
 #ifdef __CUDACC__
 constexpr unsigned threads_of_block = 128;
 
-// Each thread has `loads` reads under way. Dynamic shared memory is reserved and not used: it limits how many blocks a
-// multiprocessor holds.
+// Each thread has `loads` reads under way. Dynamic shared memory is reserved and not used: it
+// limits how many blocks a multiprocessor holds.
 template <int loads>
 __global__ void read_kernel(const float* x, float* sums, size_t n) {
   const size_t threads = static_cast<size_t>(gridDim.x) * blockDim.x;
@@ -42,16 +43,20 @@ __global__ void wait_kernel(long long cycles) {
   }
 }
 
-// GB/s and the share of the warps that a multiprocessor could hold, with this much shared memory a block.
+// GB/s and the share of the warps that a multiprocessor could hold, with this much shared memory a
+// block.
 template <int loads>
-double read_speed(const warmup::Program& program, const float* x, size_t n, int shared_bytes, int& blocks) {
-  warmup::check(cudaFuncSetAttribute(read_kernel<loads>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-  warmup::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, read_kernel<loads>, threads_of_block,
-                                                              static_cast<size_t>(shared_bytes)));
+double read_speed(const warmup::Program& program, const float* x, size_t n, int shared_bytes,
+                  int& blocks) {
+  warmup::check(cudaFuncSetAttribute(read_kernel<loads>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+  warmup::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, read_kernel<loads>, threads_of_block, static_cast<size_t>(shared_bytes)));
   const auto grid = static_cast<unsigned>(blocks * program.gpu().multiProcessorCount);
   const warmup::DeviceArray<float> sums(size_t{grid} * threads_of_block);
-  const double ms = warmup::gpu_time_ms(
-      [&] { read_kernel<loads><<<grid, threads_of_block, static_cast<size_t>(shared_bytes)>>>(x, sums, n); });
+  const double ms = warmup::gpu_time_ms([&] {
+    read_kernel<loads><<<grid, threads_of_block, static_cast<size_t>(shared_bytes)>>>(x, sums, n);
+  });
   return sizeof(float) * static_cast<double>(n) / ms / 1e6;
 }
 
@@ -61,8 +66,10 @@ void print_utilisation(const warmup::Program& program) {
   warmup::check(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, 0));
   wait_kernel<<<1, 1>>>(2000LL * kilohertz);
   char line[64] = "";
-  FILE* const pipe = popen("sleep 1.5; nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader 2>/dev/null", "r");
-  if (pipe == nullptr || std::fgets(line, sizeof line, pipe) == nullptr) std::snprintf(line, sizeof line, "unknown");
+  FILE* const pipe = popen(
+      "sleep 1.5; nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader 2>/dev/null", "r");
+  if (pipe == nullptr || std::fgets(line, sizeof line, pipe) == nullptr)
+    std::snprintf(line, sizeof line, "unknown");
   if (pipe != nullptr) pclose(pipe);
   warmup::check(cudaDeviceSynchronize());
   line[std::strcspn(line, "\n")] = 0;
@@ -78,7 +85,8 @@ int main(int argc, char** argv) {
   const size_t n = program.size(size_t{1} << 27, size_t{1} << 20, sizeof(float));
   std::vector<float> x(n);
   for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 3);
-  const double gigabytes = sizeof(float) * static_cast<double>(n) / 1e9, right = read_plain(x.data(), n);
+  const double gigabytes = sizeof(float) * static_cast<double>(n) / 1e9,
+               right = read_plain(x.data(), n);
   program.table({"CPU", "GB/s", "result"});
   double sum = 0;
   double ms = warmup::time_ms([&] { sum = read_plain(x.data(), n); });
@@ -93,7 +101,8 @@ int main(int argc, char** argv) {
     const int limit = static_cast<int>(program.gpu().sharedMemPerBlockOptin);
     const int of_processor = static_cast<int>(program.gpu().sharedMemPerMultiprocessor);
     std::printf("\nGB/s that the GPU reads.\n\n");
-    program.table({"warps of a multiprocessor", "occupancy, %", "1 load a thread", "4 loads", "16 loads"});
+    program.table(
+        {"warps of a multiprocessor", "occupancy, %", "1 load a thread", "4 loads", "16 loads"});
     int last = 0;
     for (const int wanted : {1, 2, 4, 8, 16}) {
       int blocks = 0;
@@ -105,7 +114,8 @@ int main(int argc, char** argv) {
       const int warps = blocks * static_cast<int>(threads_of_block) / 32;
       const double occupancy = 100.0 * warps * 32 / program.gpu().maxThreadsPerMultiProcessor;
       const double four = read_speed<4>(program, on_x, n, bytes, blocks);
-      program.row(std::to_string(warps), {occupancy, one, four, read_speed<16>(program, on_x, n, bytes, blocks)});
+      program.row(std::to_string(warps),
+                  {occupancy, one, four, read_speed<16>(program, on_x, n, bytes, blocks)});
     }
     if (!program.small()) print_utilisation(program);
   }

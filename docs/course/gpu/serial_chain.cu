@@ -1,5 +1,5 @@
-// A multiply-add that waits for the one before it, against multiply-adds that wait for nothing: x = a x + b in one
-// chain or in several side by side.
+// A multiply-add that waits for the one before it, against multiply-adds that wait for nothing: x =
+// a x + b in one chain or in several side by side.
 #include "warmup.h"
 
 #include <cmath>

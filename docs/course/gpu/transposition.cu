@@ -1,4 +1,5 @@
-// y = x transposed. Reading rows is coalesced, writing columns is not: a tile in shared memory turns the rows around.
+// y = x transposed. Reading rows is coalesced, writing columns is not: a tile in shared memory
+// turns the rows around.
 #include "warmup.h"
 
 namespace {
@@ -35,17 +36,19 @@ __global__ void transpose_direct(const float* x, float* y, size_t n) {
   for (size_t i = 0; i < tile; i += rows) y[column * n + row + i] = x[(row + i) * n + column];
 }
 
-// With 32 columns, a column of the tile lies in one bank, and its 32 reads are made one after the other. With 33, the
-// rows are shifted by a bank each.
+// With 32 columns, a column of the tile lies in one bank, and its 32 reads are made one after the
+// other. With 33, the rows are shifted by a bank each.
 template <int columns>
 __global__ void transpose_tiled(const float* x, float* y, size_t n) {
   __shared__ float part[tile][columns];
   size_t column = blockIdx.x * tile + threadIdx.x, row = blockIdx.y * tile + threadIdx.y;
-  for (size_t i = 0; i < tile; i += rows) part[threadIdx.y + i][threadIdx.x] = x[(row + i) * n + column];
+  for (size_t i = 0; i < tile; i += rows)
+    part[threadIdx.y + i][threadIdx.x] = x[(row + i) * n + column];
   __syncthreads();
   column = blockIdx.y * tile + threadIdx.x;
   row = blockIdx.x * tile + threadIdx.y;
-  for (size_t i = 0; i < tile; i += rows) y[(row + i) * n + column] = part[threadIdx.x][threadIdx.y + i];
+  for (size_t i = 0; i < tile; i += rows)
+    y[(row + i) * n + column] = part[threadIdx.x][threadIdx.y + i];
 }
 #endif
 
@@ -60,7 +63,8 @@ int main(int argc, char** argv) {
   const auto is_transposed = [&] {
     bool all = true;
     for (size_t row = 0; row < n; ++row) {
-      for (size_t column = 0; column < n; ++column) all = all && y[row * n + column] == x[column * n + row];
+      for (size_t column = 0; column < n; ++column)
+        all = all && y[row * n + column] == x[column * n + row];
     }
     std::fill(y.begin(), y.end(), 0.0f);
     return all;
@@ -78,7 +82,8 @@ int main(int argc, char** argv) {
   if (program.has_gpu()) {
     const warmup::DeviceArray<float> on_x(x);
     warmup::DeviceArray<float> on_y(n * n);
-    const dim3 blocks(static_cast<unsigned>(n / tile), static_cast<unsigned>(n / tile)), threads(tile, rows);
+    const dim3 blocks(static_cast<unsigned>(n / tile), static_cast<unsigned>(n / tile)),
+        threads(tile, rows);
     const auto run = [&](auto kernel) {
       const double ms = warmup::gpu_time_ms([&] { kernel<<<blocks, threads>>>(on_x, on_y, n); });
       on_y.copy_to(y);

@@ -29,7 +29,8 @@ void add_gpu(const float* a, const float* b, float* sum, size_t n) {
 
 void print(const char* who, const std::vector<float>& sum) {
   std::printf("%s: [1 2 3 4 5 6] + [7 8 9 10 11 12] = [", who);
-  for (size_t i = 0; i < sum.size(); ++i) std::printf("%s%g", i ? " " : "", static_cast<double>(sum[i]));
+  for (size_t i = 0; i < sum.size(); ++i)
+    std::printf("%s%g", i ? " " : "", static_cast<double>(sum[i]));
   std::printf("]\n");
 }
 
@@ -37,7 +38,8 @@ void print(const char* who, const std::vector<float>& sum) {
 
 int main(int argc, char** argv) {
   warmup::Program program("Vector addition", argc, argv);
-  const std::vector<float> a{1, 2, 3, 4, 5, 6}, b{7, 8, 9, 10, 11, 12}, right{8, 10, 12, 14, 16, 18};
+  const std::vector<float> a{1, 2, 3, 4, 5, 6}, b{7, 8, 9, 10, 11, 12},
+      right{8, 10, 12, 14, 16, 18};
   std::vector<float> sum(6);
   add_plain(a.data(), b.data(), sum.data(), 6);
   print("CPU", sum);

@@ -1,5 +1,5 @@
-// What the programs of the GPU warm-ups share: their sizes, timing, checks and tables. Compiled by nvcc, a program runs
-// on the CPU and on the GPU; compiled by a C++ compiler, on the CPU.
+// What the programs of the GPU warm-ups share: their sizes, timing, checks and tables. Compiled by
+// nvcc, a program runs on the CPU and on the GPU; compiled by a C++ compiler, on the CPU.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,9 @@ template <class T>
 class DeviceArray {
  public:
   explicit DeviceArray(size_t size) : size_(size) { check(cudaMalloc(&data_, size * sizeof(T))); }
-  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) { copy_from(values); }
+  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
+    copy_from(values);
+  }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
   ~DeviceArray() { cudaFree(data_); }
@@ -127,25 +129,35 @@ class Program {
 #endif
   }
 
-  bool small() const { return small_; }
-  int threads() const { return omp_get_max_threads(); }
-  bool has_gpu() const { return has_gpu_; }
+  bool small() const {
+    return small_;
+  }
+  int threads() const {
+    return omp_get_max_threads();
+  }
+  bool has_gpu() const {
+    return has_gpu_;
+  }
 #ifdef __CUDACC__
-  const cudaDeviceProp& gpu() const { return gpu_; }
+  const cudaDeviceProp& gpu() const {
+    return gpu_;
+  }
 #endif
 
-  /// `full` elements, or `few` with --small; fewer, and it says so, where `bytes` for each are more than half of the
-  /// free memory.
+  /// `full` elements, or `few` with --small; fewer, and it says so, where `bytes` for each are more
+  /// than half of the free memory.
   size_t size(size_t full, size_t few, size_t bytes) const {
     size_t count = small_ ? few : full;
     const size_t free_bytes =
         static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
     while (count > few && count * bytes > free_bytes / 2) count /= 2;
     if (!small_ && count < full) {
-      std::printf("%s elements instead of %s: %s MB of memory are free.\n\n", grouped(count).c_str(),
-                  grouped(full).c_str(), grouped(free_bytes / 1000000).c_str());
+      std::printf("%s elements instead of %s: %s MB of memory are free.\n\n",
+                  grouped(count).c_str(), grouped(full).c_str(),
+                  grouped(free_bytes / 1000000).c_str());
     } else if (small_) {
-      std::printf("--small: %s elements instead of %s.\n\n", grouped(count).c_str(), grouped(full).c_str());
+      std::printf("--small: %s elements instead of %s.\n\n", grouped(count).c_str(),
+                  grouped(full).c_str());
     }
     return count;
   }
@@ -190,9 +202,12 @@ class Program {
   static void row_begins(const std::string& what, const std::vector<double>& numbers) {
     std::printf("| %s |", what.c_str());
     for (const double number : numbers) {
-      if (number != number) std::printf(" |");
-      else if (number < 0.1) std::printf(" %.3g |", number);
-      else std::printf(" %.*f |", number < 10 ? 2 : number < 100 ? 1 : 0, number);
+      if (number != number)
+        std::printf(" |");
+      else if (number < 0.1)
+        std::printf(" %.3g |", number);
+      else
+        std::printf(" %.*f |", number < 10 ? 2 : number < 100 ? 1 : 0, number);
     }
   }
 

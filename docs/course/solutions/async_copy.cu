@@ -9,7 +9,8 @@ __global__ void async_copy(const float* x, float* y, int n) {
   __pipeline_commit();
   for (int begin = 0; begin < n; begin += 64) {
     const int now = begin / 64 % 2;
-    if (begin + 64 < n) __pipeline_memcpy_async(&buffers[1 - now][t], x + begin + 64 + t, sizeof(float));
+    if (begin + 64 < n)
+      __pipeline_memcpy_async(&buffers[1 - now][t], x + begin + 64 + t, sizeof(float));
     __pipeline_commit();  // maybe of nothing, so that the groups count the same
     __pipeline_wait_prior(1);
     __syncthreads();

@@ -1,7 +1,7 @@
-// Wrong kernels. Compiled with -fsanitize=thread,bounds, as `whisker study grade` compiles an answer.
-#include "tests/apps/course/planted.h"
-
+// Wrong kernels. Compiled with -fsanitize=thread,bounds, as `whisker study grade` compiles an
+// answer.
 #include "docs/course/gpu/launch.h"
+#include "tests/apps/course/planted.h"
 
 namespace whisker {
 namespace {
@@ -58,62 +58,76 @@ namespace fault9 {
 #undef FAULT
 
 // Number 0 is right; causes are those of 1, 2, ...
-void plant_kernels(std::vector<Planted>& all, const char* exercise, const std::vector<const char*>& causes,
-                   const std::vector<RunOne>& answers) {
+void plant_kernels(std::vector<Planted>& all, const char* exercise,
+                   const std::vector<const char*>& causes, const std::vector<RunOne>& answers) {
   for (size_t number = 0; number <= causes.size(); ++number) {
-    all.push_back({exercise, static_cast<int>(number), number == 0 ? "" : causes[number - 1], {}, answers.at(number)});
+    all.push_back({exercise,
+                   static_cast<int>(number),
+                   number == 0 ? "" : causes[number - 1],
+                   {},
+                   answers.at(number)});
   }
 }
 
-#define ANSWERS(name)                                                                                          \
-  {run_one(fault0::name<float>), run_one(fault1::name<float>), run_one(fault2::name<float>),                    \
-   run_one(fault3::name<float>), run_one(fault4::name<float>), run_one(fault5::name<float>),                    \
-   run_one(fault6::name<float>), run_one(fault7::name<float>), run_one(fault8::name<float>),                    \
-   run_one(fault9::name<float>)}
+#define ANSWERS(name)                                                                             \
+  {                                                                                               \
+    run_one(fault0::name<float>), run_one(fault1::name<float>), run_one(fault2::name<float>),     \
+        run_one(fault3::name<float>), run_one(fault4::name<float>), run_one(fault5::name<float>), \
+        run_one(fault6::name<float>), run_one(fault7::name<float>), run_one(fault8::name<float>), \
+        run_one(fault9::name<float>)                                                              \
+  }
 
 }  // namespace
 
 void plant_gpu(std::vector<Planted>& all) {
   plant_kernels(all, "vector_add",
-                {"a has 1 elements: check the index first", "no thread writes sum[64]", "no thread writes sum[",
-                 "no thread writes sum[0]", "no thread writes sum[0]", "check the index first", "b is not added"},
+                {"a has 1 elements: check the index first", "no thread writes sum[64]",
+                 "no thread writes sum[", "no thread writes sum[0]", "no thread writes sum[0]",
+                 "check the index first", "b is not added"},
                 ANSWERS(launch_vector_add));
-  plant_kernels(all, "grid_stride",
-                {"Nothing orders the two", "Nothing orders the two", "each thread takes one element",
-                 "check the index first", "y is as it was", "y is not added", "a is left out"},
-                ANSWERS(launch_saxpy));
-  plant_kernels(all, "block_sum",
-                {"a __syncthreads() is missing", "a __syncthreads() is missing", "check the index first",
-                 "must be reached by all threads", "Nothing orders the two", "check the index first",
-                 "the sum of the first one", "every second element is left out", "0 everywhere"},
-                ANSWERS(launch_block_sum));
+  plant_kernels(
+      all, "grid_stride",
+      {"Nothing orders the two", "Nothing orders the two", "each thread takes one element",
+       "check the index first", "y is as it was", "y is not added", "a is left out"},
+      ANSWERS(launch_saxpy));
+  plant_kernels(
+      all, "block_sum",
+      {"a __syncthreads() is missing", "a __syncthreads() is missing", "check the index first",
+       "must be reached by all threads", "Nothing orders the two", "check the index first",
+       "the sum of the first one", "every second element is left out", "0 everywhere"},
+      ANSWERS(launch_block_sum));
   plant_kernels(all, "row_sum",
-                {"not coalesced", "check the index first", "the first 32 columns alone", "the sum of the first one",
-                 "the sum of lane 0", "waits for lanes of its warp", "no thread writes sums[0]"},
+                {"not coalesced", "check the index first", "the first 32 columns alone",
+                 "the sum of the first one", "the sum of lane 0", "waits for lanes of its warp",
+                 "no thread writes sums[0]"},
                 ANSWERS(launch_row_sum));
   plant_kernels(all, "transpose",
                 {"lanes of a warp access one bank", "not coalesced", "check the index first",
                  "a __syncthreads() is missing", "not transposed itself", "nothing is transposed",
                  "no thread writes y["},
                 ANSWERS(launch_transpose));
-  plant_kernels(all, "softmax_rows",
-                {"those with 200 columns", "a __syncthreads() is missing", "a __syncthreads() is missing",
-                 "the division by the sum is missing", "check the index first", "", "no thread writes y["},
-                ANSWERS(launch_softmax_rows));
+  plant_kernels(
+      all, "softmax_rows",
+      {"those with 200 columns", "a __syncthreads() is missing", "a __syncthreads() is missing",
+       "the division by the sum is missing", "check the index first", "", "no thread writes y["},
+      ANSWERS(launch_softmax_rows));
   plant_kernels(all, "histogram",
-                {"use atomicAdd", "use atomicAdd", "before any thread has written it", "a __syncthreads() is missing",
-                 "a __syncthreads() is missing", "check the index first", "0 everywhere"},
+                {"use atomicAdd", "use atomicAdd", "before any thread has written it",
+                 "a __syncthreads() is missing", "a __syncthreads() is missing",
+                 "check the index first", "0 everywhere"},
                 ANSWERS(launch_histogram));
-  plant_kernels(all, "stencil",
-                {"x[-2]", "check the index first", "the halo is missing", "a __syncthreads() is missing",
-                 "must be reached by all threads", "weights are in the reverse order", "0 everywhere",
-                 "before any thread has written it", "check the index first"},
-                ANSWERS(launch_stencil));
-  plant_kernels(all, "matmul_tiled",
-                {"a __syncthreads() is missing", "a __syncthreads() is missing", "check the index first",
-                 "in shared memory need", "the tile of B is read the other way", "the first tiles alone",
-                 "where they are not full", "the last tiles alone", "0 everywhere"},
-                ANSWERS(launch_matmul_tiled));
+  plant_kernels(
+      all, "stencil",
+      {"x[-2]", "check the index first", "the halo is missing", "a __syncthreads() is missing",
+       "must be reached by all threads", "weights are in the reverse order", "0 everywhere",
+       "before any thread has written it", "check the index first"},
+      ANSWERS(launch_stencil));
+  plant_kernels(
+      all, "matmul_tiled",
+      {"a __syncthreads() is missing", "a __syncthreads() is missing", "check the index first",
+       "in shared memory need", "the tile of B is read the other way", "the first tiles alone",
+       "where they are not full", "the last tiles alone", "0 everywhere"},
+      ANSWERS(launch_matmul_tiled));
 }
 
 }  // namespace whisker

@@ -1,8 +1,9 @@
-// The kernels of the GPU warm-ups' exercises, right or with the fault number FAULT; included once for each, within a
-// namespace. planted_gpu.cpp names what each is.
+// The kernels of the GPU warm-ups' exercises, right or with the fault number FAULT; included once
+// for each, within a namespace. planted_gpu.cpp names what each is.
 
 __global__ void vector_add(const float* a, const float* b, float* sum, int n) {
-  const int block = static_cast<int>(FAULT == 2 ? 0 : blockIdx.x), width = static_cast<int>(blockDim.x);
+  const int block = static_cast<int>(FAULT == 2 ? 0 : blockIdx.x),
+            width = static_cast<int>(blockDim.x);
   int i = block * width + static_cast<int>(threadIdx.x);
   if (FAULT == 3 && (block + 1) * width > n) return;
   if (FAULT == 4) return;
@@ -49,10 +50,12 @@ __global__ void row_sum(const float* x, float* sums, int columns) {
     const int part = (columns + 31) / 32;
     for (int i = t * part; i < columns && i < t * part + part; ++i) sum += x[row * columns + i];
   } else {
-    for (int i = t; i < columns + (FAULT == 2 ? 32 : 0); i += FAULT == 3 ? 1 << 20 : 32) sum += x[row * columns + i];
+    for (int i = t; i < columns + (FAULT == 2 ? 32 : 0); i += FAULT == 3 ? 1 << 20 : 32)
+      sum += x[row * columns + i];
   }
   if (FAULT == 6 && t >= columns) return;
-  for (unsigned lanes = 16; lanes > 0 && FAULT != 5; lanes /= 2) sum += __shfl_down_sync(0xffffffff, sum, lanes);
+  for (unsigned lanes = 16; lanes > 0 && FAULT != 5; lanes /= 2)
+    sum += __shfl_down_sync(0xffffffff, sum, lanes);
   if (t == 0 && FAULT != 7) sums[blockIdx.x] = sum;
 }
 #include "docs/course/exercises/row_sum/call.h"
@@ -148,17 +151,23 @@ __global__ void stencil(const float* x, const float* w, float* y, int n) {
 __global__ void matmul_tiled(const float* a, const float* b, float* c, int m, int n, int k) {
   __shared__ float tile_a[16][16], tile_b[16][16];
   const int tx = static_cast<int>(threadIdx.x), ty = static_cast<int>(threadIdx.y);
-  const int row = static_cast<int>(blockIdx.y) * 16 + ty, column = static_cast<int>(blockIdx.x) * 16 + tx;
+  const int row = static_cast<int>(blockIdx.y) * 16 + ty,
+            column = static_cast<int>(blockIdx.x) * 16 + tx;
   float sum = 0;
   if (FAULT == 4) {  // without tiles
     for (int i = 0; i < k && row < m && column < n; ++i) sum += a[row * k + i] * b[i * n + column];
   }
-  for (int begin = 0; begin < (FAULT == 4 ? 0 : FAULT == 6 ? 16 : FAULT == 7 ? k / 16 * 16 : k); begin += 16) {
+  for (int begin = 0; begin < (FAULT == 4   ? 0
+                               : FAULT == 6 ? 16
+                               : FAULT == 7 ? k / 16 * 16
+                                            : k);
+       begin += 16) {
     tile_a[ty][tx] = row < m && (FAULT == 3 || begin + tx < k) ? a[row * k + begin + tx] : 0.0f;
     tile_b[ty][tx] = begin + ty < k && column < n ? b[(begin + ty) * n + column] : 0.0f;
     if (FAULT != 1) __syncthreads();
     if (FAULT == 8) sum = 0;
-    for (int i = 0; i < 16; ++i) sum += tile_a[ty][i] * (FAULT == 5 ? tile_b[tx][i] : tile_b[i][tx]);
+    for (int i = 0; i < 16; ++i)
+      sum += tile_a[ty][i] * (FAULT == 5 ? tile_b[tx][i] : tile_b[i][tx]);
     if (FAULT != 2) __syncthreads();
   }
   if (row < m && column < n) c[row * n + column] = FAULT == 9 ? 0 : sum;
