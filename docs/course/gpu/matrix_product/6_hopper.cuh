@@ -60,8 +60,6 @@ __device__ inline void multiply(float (&d)[128], uint64_t a, uint64_t b) {
       "%128, %129, p, 1, 1, 0, 0; }"
       : REGISTERS32(0), REGISTERS32(32), REGISTERS32(64), REGISTERS32(96) : "l"(a), "l"(b));
 }
-#undef REGISTERS32
-#undef REGISTERS8
 // clang-format on
 #endif
 
