@@ -156,7 +156,16 @@ void add_exercise_commands(CLI::App& study, Invocation& invocation) {
   set_action(graded, invocation, [&invocation, arguments, hint] {
     const Exercise& exercise = find_exercise(arguments->exercise);
     const fs::path folder = course_folder() / "exercises" / exercise.name;
-    if (hint->count() > 0) return show_hint(exercise, folder, arguments->hint);
+    if (hint->count() > 0) {
+      if (!arguments->file.empty()) {
+        fail(ErrorKind::usage,
+             "study grade: --hint goes with the exercise alone, got {}, too. --hint=N is the hint "
+             "of "
+             "that number.",
+             excerpt(arguments->file));
+      }
+      return show_hint(exercise, folder, arguments->hint);
+    }
     const fs::path file = answer_of(*arguments, exercise, folder);
     return arguments->watch ? grade_watching(exercise, file, invocation)
                             : grade_once(exercise, file, invocation);

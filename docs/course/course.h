@@ -23,7 +23,7 @@ struct View {
 
   int extent(int axis) const {
     if (axis < 0 || axis >= rank) {
-      stop("%s.extent(%d): %s has %d axes, counted from 0", name, axis, name, rank);
+      stop("%s.extent(%d): expected an axis from 0 to %d", name, axis, rank - 1);
     }
     return extents[axis];
   }
@@ -43,7 +43,7 @@ struct View {
     const int at[] = {static_cast<int>(index)..., 0};
     const int given = static_cast<int>(sizeof...(index));
     if (given != rank) {
-      stop("%s has %d axes, and its element was asked for by %d indices", name, rank, given);
+      stop("an element of %s: expected as many indices as axes, %d, got %d", name, rank, given);
     }
     int k = 0;
     for (int axis = 0; axis < rank; ++axis) {

@@ -62,8 +62,8 @@ std::string main_of(const Exercise& exercise, const fs::path& file, const fs::pa
          "  return course::run(words[1], words[2], in_double(), in_float());\n}\n";
 }
 
-// g++'s messages without the folder of the answer, its notes, and what follows the first few.
-std::string shortened(const std::string& messages, const fs::path& file) {
+// g++'s first messages, without the folders of the answer and of what is built.
+std::string shortened(const std::string& messages, const fs::path& file, const fs::path& built) {
   std::string text;
   size_t lines = 0;
   for (size_t begin = 0; begin < messages.size() && lines < most_message_lines;) {
@@ -71,9 +71,10 @@ std::string shortened(const std::string& messages, const fs::path& file) {
     std::string line = messages.substr(begin, end - begin);
     begin = end + 1;
     if (line.starts_with("In file included") || line.starts_with("                 from")) continue;
-    const std::string folder = file.parent_path().string() + "/";
-    for (size_t at = line.find(folder); at != std::string::npos; at = line.find(folder)) {
-      line.erase(at, folder.size());
+    for (const std::string& folder : {file.parent_path().string() + "/", built.string() + "/"}) {
+      for (size_t at = line.find(folder); at != std::string::npos; at = line.find(folder)) {
+        line.erase(at, folder.size());
+      }
     }
     text += printable(line) + "\n";
     ++lines;
@@ -198,7 +199,7 @@ AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, con
   }
   if (end.code == 0 && end.signal == 0) return;
   build_errors_ =
-      shortened(read_file(folder_ / "messages", size_t{1} << 24, ErrorKind::data), source);
+      shortened(read_file(folder_ / "messages", size_t{1} << 24, ErrorKind::data), source, folder_);
   if (end.timed_out) build_errors_ += "g++ was still at it after 60 s\n";
 }
 

@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 namespace {
 
@@ -27,31 +29,18 @@ std::vector<const Check*> finished(std::span<const Check> checks) {
   return all;
 }
 
-// Whether result `r` is that of the variant wherever that is defined, and in one check at least is
-// wrong by it.
+// Whether result `r` is that of the variant in each check where that is defined, and is wrong by it
+// in one at least.
 bool is_variant(const std::vector<const Check*>& checks, size_t r, const Variant& variant) {
   bool differs = false;
   for (const Check* check : checks) {
     const std::optional<Doubles> values = variant(*check);
-    if (!values) {
-      if (check->agrees[r]) continue;  // says nothing about this check
+    if (!values) continue;  // as a product of other shapes
+    if (!results_agree(check->outcome->results[r], *values, check->problem->in_double))
       return false;
-    }
-    const bool in_double = check->problem->in_double;
-    if (!results_agree(check->outcome->results[r], *values, in_double)) return false;
     differs = differs || !check->agrees[r];
   }
   return differs;
-}
-
-// As is_variant(), where some problems have no such variant, as a product of other shapes.
-bool is_variant_where_defined(const std::vector<const Check*>& checks, size_t r,
-                              const Variant& variant) {
-  std::vector<const Check*> defined;
-  for (const Check* check : checks) {
-    if (variant(*check)) defined.push_back(check);
-  }
-  return is_variant(defined, r, variant);
 }
 
 Variant computed(const std::function<Tensor(const Values&)>& compute, size_t count_of) {
@@ -191,12 +180,10 @@ std::string explain(const Exercise& exercise, const std::vector<const Check*>& c
   const std::string& name = checks[0]->problem->right[r].first;
   for (const Fault& fault : exercise.faults) {
     if (fault.result != name) continue;
-    if (is_variant_where_defined(checks, r, computed(fault.compute, r)))
-      return std::string(fault.says);
+    if (is_variant(checks, r, computed(fault.compute, r))) return std::string(fault.says);
   }
   if (std::string text = explained_factor(checks, r); !text.empty()) return text;
-  if (is_variant_where_defined(checks, r,
-                               [&](const Check& check) { return transposed(check, r); })) {
+  if (is_variant(checks, r, [&](const Check& check) { return transposed(check, r); })) {
     return "it is transposed: rows and columns are interchanged";
   }
   if (is_variant(checks, r, [&](const Check& check) { return without_dy(exercise, check, r); })) {
@@ -208,7 +195,7 @@ std::string explain(const Exercise& exercise, const std::vector<const Check*>& c
       if (check.right[other].size() != check.right[r].size()) return {};
       return check.right[other];
     };
-    if (other != r && is_variant_where_defined(checks, r, others)) {
+    if (other != r && is_variant(checks, r, others)) {
       return fmt::format("it holds what {} should: the two are interchanged",
                          checks[0]->problem->right[other].first);
     }
@@ -229,22 +216,21 @@ std::vector<std::string> tags_of(std::string_view says) {
 // In which setups, or types, the answer fails, where that says something.
 std::string pattern(const Exercise& exercise, std::span<const Check> checks) {
   std::vector<std::string> right, wrong;  // tags
-  bool double_fails = false, float_passes = false;
+  bool double_fails = false;
   const auto add = [](std::vector<std::string>& list, const std::string& one) {
     if (std::ranges::find(list, one) == list.end()) list.push_back(one);
   };
   for (const Check& check : checks) {
     const bool is_right = check.is_right();
     double_fails = double_fails || (check.problem->in_double && !is_right);
-    float_passes = float_passes || (!check.problem->in_double && is_right);
-    for (const std::string& tag : tags_of(check.problem->setup->says))
+    for (const std::string& tag : tags_of(check.problem->setup->says)) {
       add(is_right ? right : wrong, tag);
+    }
   }
   if (!double_fails && exercise.in_double) {
-    return fmt::format(
-        "It is right in double and {}wrong in float: rounding, or an exponential "
-        "that is too large for float",
-        float_passes ? "sometimes " : "");
+    return "It is right in double, and not always in float: rounding, or an exponential that is "
+           "too "
+           "large for float";
   }
   std::vector<std::string> only_wrong;
   for (const std::string& tag : wrong) {
@@ -259,12 +245,9 @@ std::string pattern(const Exercise& exercise, std::span<const Check> checks) {
       return fmt::format("It is right in each check but those with {}", tag);
     }
   }
-  return right.empty()
-             ? ""
-             : fmt::format("It is right in some checks with {}, and never with {}",
-                           fmt::join(right, ", "),
-                           only_wrong.empty() ? "all seeds"
-                                              : fmt::format("{}", fmt::join(only_wrong, ", ")));
+  if (right.empty() || only_wrong.empty()) return "";
+  return fmt::format("It is right in some checks with {}, and never with {}",
+                     fmt::join(right, ", "), fmt::join(only_wrong, ", "));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ struct Exercise {
   int lesson = 0;  ///< 1 to 10, or 0: of the GPU warm-ups
   std::string_view title;
   std::string_view signature;  ///< "mul_backward(View<const T> dy, ..., View<T> da)"
-  std::vector<Setup> setups;
+  std::vector<Setup> setups = {};
   std::function<void(Values&, uint64_t seed)> prepare = {};
   std::function<Tensor(const Values&)> forward = {};
   /// Of an exercise that is no gradient: each result.

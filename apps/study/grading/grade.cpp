@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 
 #include <fmt/ranges.h>
 
@@ -165,11 +166,16 @@ Grade grade_file(const Exercise& exercise, const std::filesystem::path& file,
     const std::vector<Problem> problems = problems_of(exercise);
     return grade(exercise, problems, program.run(problems, seconds));
   }
+  std::error_code unknown;
+  const bool called_otherwise =
+      std::filesystem::exists(course / "exercises" / exercise.name / "call.h", unknown);
   return {.passed = false,
           .causes = {"it does not compile"},
-          .text = fmt::format("{}: it does not compile. g++ says:\n\n{}\nThe function is\n"
-                              "  template <class T>\n  void {}\n",
-                              exercise.name, program.build_errors(), exercise.signature)};
+          .text = fmt::format(
+              "{}: it does not compile. g++ says:\n\n{}{}", exercise.name, program.build_errors(),
+              called_otherwise ? std::string()
+                               : fmt::format("\nThe function is\n  template <class T>\n  void {}\n",
+                                             exercise.signature))};
 }
 
 }  // namespace whisker

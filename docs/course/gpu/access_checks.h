@@ -2,7 +2,7 @@
 //   - is it inside an array, and may the kernel write there?
 //   - has another thread written or read there, without a barrier that orders the two?
 //   - has anybody written there at all?
-// It also counts how the warps of the first block reach memory.
+// It also counts how the first warp reaches memory.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 #include <cstring>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,15 @@ namespace emulation {
 
 enum class Access { input, output, updated };  // read only; not written yet; both
 // The most telling first: one mistake is often found in several ways.
-enum class Cause { out_of_range, missing_barrier, race, divergent, writes_input, not_written };
+enum class Cause {
+  out_of_range,
+  lost_update,
+  missing_barrier,
+  race,
+  divergent,
+  writes_input,
+  not_written
+};
 struct Finding {
   Cause cause;
   std::string text;
@@ -46,7 +53,8 @@ struct Array {
   uintptr_t begin = 0, end = 0;
   size_t element_bytes = 1;
   Access access = Access::updated;
-  std::vector<Cell> cells = {};  // one per byte
+  // One per byte; an access of 4 bytes and more uses each fourth one.
+  std::vector<Cell> cells = {};
 
   size_t size() const { return (end - begin) / element_bytes; }
 };
@@ -78,6 +86,7 @@ class AccessChecks {
   int block = 0, threads_of_block = 1, thread = nobody, exchanges = 0;
   int interval = 0, first_interval_of_launch = 0, first_interval_of_block = 0;
   unsigned threads_in_x = 0;  // 0: the block has one axis
+  bool counts_traffic = false;
 
   /// One access by `thread`; false where the kernel must not go on. `is_known_memory`: the stack,
   /// constants.
@@ -93,19 +102,20 @@ class AccessChecks {
       return add(Cause::writes_input,
                  [&] { return did("writes", *array, address, code) + ", which is an input"; });
     }
-    if (block == 0 && !writes && array != &shared) ++reads_;
-    if (block == 0 && !atomic)
-      requests_[{thread / 32, code, visits_[{thread, code}]++}].push_back({address, bytes});
+    if (counts_traffic && block == 0) count(address, bytes, writes, array == &shared, code);
     const Visit now{block * threads_of_block + thread, interval, exchanges, atomic, code};
-    bool raced = is_known(cause_of(*array));
-    for (size_t i = 0; i < bytes; ++i) {
+    const size_t step = std::min<size_t>(bytes, 4);
+    for (size_t i = 0; i < bytes; i += step) {
       Cell& cell = array->cells[address - array->begin + i];
-      if (!raced && is_concurrent(*array, cell.write, atomic)) {
-        raced = true;
-        conflict(*array, address, bytes, cell.write, writes, true, code);
-      } else if (!raced && writes && is_concurrent(*array, cell.read, atomic)) {
-        raced = true;
-        conflict(*array, address, bytes, cell.read, true, false, code);
+      if (is_concurrent(*array, cell.write, atomic)) {
+        const bool has_read = cell.read.interval == interval &&
+                              (cell.read.thread == now.thread || cell.read.thread == several);
+        conflict({has_read && writes ? Cause::lost_update : cause_of(*array), array, address,
+                  cell.write, now.thread, writes, true, code},
+                 bytes);
+      } else if (writes && is_concurrent(*array, cell.read, atomic)) {
+        conflict({cause_of(*array), array, address, cell.read, now.thread, true, false, code},
+                 bytes);
       }
       const bool written =
           array == &shared ? cell.write.interval >= first_interval_of_block : cell.written;
@@ -140,7 +150,7 @@ class AccessChecks {
     const Conflict doubt = std::exchange(doubt_, Conflict{});
     const auto* const now = reinterpret_cast<const char*>(doubt.address);
     if (doubt.before.compare(0, std::string::npos, now, doubt.before.size()) == 0) return;
-    add(cause_of(*doubt.array), [&] { return text_of(doubt); });
+    add(doubt.cause, [&] { return text_of(doubt); });
   }
 
   /// "thread 3 of block 1".
@@ -162,13 +172,13 @@ class AccessChecks {
     int bank_conflicts = 1;  // the most different words of one bank that one access of a warp needs
     std::string worst_line, conflict_line;
   };
-  /// What the warps of block 0 did.
+  /// What the first warp of block 0 did in the last launch that was counted.
   Traffic traffic() {
     Traffic traffic;
     traffic.reads = static_cast<double>(reads_);
     double worst = 1;
     for (const auto& [key, accesses] : requests_) {
-      const void* const code = std::get<1>(key);
+      const void* const code = key.first;
       std::vector<uintptr_t> sectors, words;
       size_t bytes = 0;
       for (const auto& [address, size] : accesses) {
@@ -198,15 +208,18 @@ class AccessChecks {
 
   void start_launch() {
     findings.clear();
-    requests_.clear();
-    visits_.clear();
-    reads_ = 0;
+    if (counts_traffic) {
+      requests_.clear();
+      visits_.clear();
+      reads_ = 0;
+    }
     shared.cells.resize(shared.end - shared.begin);
     first_interval_of_launch = interval + 1;
   }
 
  private:
   struct Conflict {
+    Cause cause = Cause::race;
     const Array* array = nullptr;
     uintptr_t address = 0;
     Visit other = {};
@@ -266,35 +279,44 @@ class AccessChecks {
     return other.thread == several || other.thread % threads_of_block / 32 != thread / 32 ||
            other.exchanges == exchanges;
   }
-  void conflict(const Array& array, uintptr_t address, size_t bytes, const Visit& other,
-                bool writes, bool other_writes, const void* code) {
-    Conflict conflict{&array, address,      other, block * threads_of_block + thread,
-                      writes, other_writes, code,  {}};
-    if (!writes || !other_writes) {
-      add(cause_of(array), [&] { return text_of(conflict); });
+  void conflict(Conflict conflict, size_t bytes) {
+    if (is_known(conflict.cause)) return;
+    if (!conflict.writes || !conflict.other_writes) {
+      add(conflict.cause, [&] { return text_of(conflict); });
       return;
     }
-    conflict.before.assign(reinterpret_cast<const char*>(address), bytes);
+    conflict.before.assign(reinterpret_cast<const char*>(conflict.address), bytes);
     doubt_ = std::move(conflict);
   }
   std::string text_of(const Conflict& conflict) const {
     const std::string here = source_line(conflict.code), there = source_line(conflict.other.code);
-    return named(conflict.thread) + (conflict.writes ? " writes " : " reads ") +
-           element(*conflict.array, conflict.address) + here + ", and " +
-           (conflict.other.thread == several
-                ? "others read"
-                : named(conflict.other.thread) + (conflict.other_writes ? " writes" : " reads")) +
-           " it" + (here == there ? "" : there) + ". Nothing orders the two" +
-           (conflict.writes && conflict.other_writes ? ": to add, use atomicAdd"
-            : conflict.array == &shared              ? ": a __syncthreads() is missing"
-                                                     : "");
+    const std::string what = element(*conflict.array, conflict.address);
+    const std::string other =
+        conflict.other.thread == several ? "others" : named(conflict.other.thread);
+    if (conflict.cause == Cause::lost_update) {
+      return named(conflict.thread) + " and " + other + " both read, change and write " + what +
+             here + ": one change is lost. atomicAdd, or one thread alone";
+    }
+    return named(conflict.thread) + (conflict.writes ? " writes " : " reads ") + what + here +
+           ", and " + other +
+           (conflict.other_writes              ? " writes it"
+            : conflict.other.thread == several ? " read it"
+                                               : " reads it") +
+           (here == there ? "" : there) + ". Nothing orders the two" +
+           (conflict.array == &shared ? ": a __syncthreads() is missing" : "");
   }
   Cause cause_of(const Array& array) const {
     return &array == &shared ? Cause::missing_barrier : Cause::race;
   }
 
-  // The k-th time that the lanes of a warp run the same access: (warp, code, k).
-  std::map<std::tuple<int, const void*, int>, std::vector<std::pair<uintptr_t, size_t>>> requests_;
+  void count(uintptr_t address, size_t bytes, bool writes, bool is_shared, const void* code) {
+    if (!writes && !is_shared) ++reads_;
+    if (thread >= 32) return;
+    requests_[{code, visits_[{thread, code}]++}].push_back({address, bytes});
+  }
+
+  // The k-th time that the lanes of the first warp run the same access: (code, k).
+  std::map<std::pair<const void*, int>, std::vector<std::pair<uintptr_t, size_t>>> requests_;
   std::map<std::pair<int, const void*>, int> visits_;
   size_t reads_ = 0;
   Conflict doubt_;  // of two writes, if it has an array

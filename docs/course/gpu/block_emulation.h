@@ -40,6 +40,7 @@ class Block {
     blockDim = block, gridDim = grid;
     const size_t threads = size_t{block.x} * block.y * block.z;
     const unsigned blocks = grid.x * grid.y * grid.z;
+    checks.counts_traffic = order == Order::forward;
     start_launch(threads);
     std::vector<size_t> turns(threads);
     std::mt19937 random(7);

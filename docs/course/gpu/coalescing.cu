@@ -47,11 +47,6 @@ int main(int argc, char** argv) {
   std::vector<float> x(n), y(n);
   for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 65536);
   const double gigabytes = 2 * sizeof(float) * static_cast<double>(n) / 1e9, missing = 0.0 / 0.0;
-#ifdef __CUDACC__
-  const bool has_gpu = program.has_gpu();
-  const warmup::DeviceArray<float> on_x(has_gpu ? x : std::vector<float>());
-  warmup::DeviceArray<float> on_y(has_gpu ? n : 0);
-#endif
   std::printf("GB/s of elements that are used.\n\n");
   program.table({"stride in elements", "plain loop", "threads", "kernel", "result"});
   for (const size_t stride : {1, 2, 4, 8, 16, 32, 64}) {
@@ -67,7 +62,9 @@ int main(int argc, char** argv) {
         speed(warmup::time_ms([&] { copy_threads(x.data(), y.data(), n, stride); }, 2));
     double kernel = missing;
 #ifdef __CUDACC__
-    if (has_gpu) {
+    if (program.has_gpu()) {
+      const warmup::DeviceArray<float> on_x(x);
+      warmup::DeviceArray<float> on_y(n);
       const auto blocks = static_cast<unsigned>((n + 255) / 256);
       const double ms =
           warmup::gpu_time_ms([&] { copy_kernel<<<blocks, 256>>>(on_x, on_y, n, stride); });

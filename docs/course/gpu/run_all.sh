@@ -22,7 +22,8 @@ bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 
 gpu=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || gpu=""
-if [ $cpu = no ] && nvcc=$("$here/../../../scripts/find_cuda.sh" nvcc); then
+# Where this folder is installed, find_cuda.sh is not there.
+if [ $cpu = no ] && nvcc=$("$here/../../../scripts/find_cuda.sh" nvcc 2>/dev/null || type -P nvcc); then
   # wgmma of the H100 is in 9.0a alone.
   capability=$(sed 's/.*, *//; s/\.//' <<<"$gpu")
   [[ $capability =~ ^[0-9]+$ ]] || capability=90

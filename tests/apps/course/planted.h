@@ -47,5 +47,9 @@ AnswerRun run_here(const Exercise& exercise, std::span<const Problem> problems,
 // Each in planted_*.cpp.
 void plant_elementwise(std::vector<Planted>& all);
 void plant_gpu(std::vector<Planted>& all);  // float alone
+void plant_images(std::vector<Planted>& all);
+void plant_matrix(std::vector<Planted>& all);
+void plant_sequences(std::vector<Planted>& all);
+void plant_solutions(std::vector<Planted>& all);
 
 }  // namespace whisker

@@ -85,11 +85,10 @@ void plant_gpu(std::vector<Planted>& all) {
                  "no thread writes sum[", "no thread writes sum[0]", "no thread writes sum[0]",
                  "check the index first", "b is not added"},
                 ANSWERS(launch_vector_add));
-  plant_kernels(
-      all, "grid_stride",
-      {"Nothing orders the two", "Nothing orders the two", "each thread takes one element",
-       "check the index first", "y is as it was", "y is not added", "a is left out"},
-      ANSWERS(launch_saxpy));
+  plant_kernels(all, "grid_stride",
+                {"one change is lost", "one change is lost", "each thread takes one element",
+                 "check the index first", "y is as it was", "y is not added", "a is left out"},
+                ANSWERS(launch_saxpy));
   plant_kernels(
       all, "block_sum",
       {"a __syncthreads() is missing", "a __syncthreads() is missing", "check the index first",
@@ -106,13 +105,13 @@ void plant_gpu(std::vector<Planted>& all) {
                  "a __syncthreads() is missing", "not transposed itself", "nothing is transposed",
                  "no thread writes y["},
                 ANSWERS(launch_transpose));
-  plant_kernels(
-      all, "softmax_rows",
-      {"those with 200 columns", "a __syncthreads() is missing", "a __syncthreads() is missing",
-       "the division by the sum is missing", "check the index first", "", "no thread writes y["},
-      ANSWERS(launch_softmax_rows));
+  plant_kernels(all, "softmax_rows",
+                {"those with 200 columns", "a __syncthreads() is missing",
+                 "a __syncthreads() is missing", "the division by the sum is missing",
+                 "check the index first", "must be reached by all threads", "no thread writes y["},
+                ANSWERS(launch_softmax_rows));
   plant_kernels(all, "histogram",
-                {"use atomicAdd", "use atomicAdd", "before any thread has written it",
+                {"one change is lost", "one change is lost", "before any thread has written it",
                  "a __syncthreads() is missing", "a __syncthreads() is missing",
                  "check the index first", "0 everywhere"},
                 ANSWERS(launch_histogram));

@@ -87,6 +87,7 @@ __global__ void softmax_rows(const float* x, float* y, int columns) {
   __shared__ float partial[128];
   const int t = static_cast<int>(threadIdx.x), row = static_cast<int>(blockIdx.x) * columns;
   float most = FAULT == 5 ? x[row + t] : -INFINITY;
+  if (FAULT == 6 && t >= columns) return;
   for (int i = t; i < columns; i += 128) most = fmaxf(most, x[row + i]);
   partial[t] = most;
   __syncthreads();
@@ -104,7 +105,6 @@ __global__ void softmax_rows(const float* x, float* y, int columns) {
     if (t < half) partial[t] += partial[t + half];
     __syncthreads();
   }
-  if (FAULT == 6 && t >= columns) return;
   for (int i = t; i < columns; i += FAULT == 7 ? 1 << 20 : 128)
     y[row + i] = expf(x[row + i] - most) / (FAULT == 4 ? 1 : partial[0]);
 }
