@@ -6,11 +6,28 @@
 namespace whisker {
 namespace {
 
-#define FAULT 0
-namespace fault0 {
-#include "tests/apps/course/planted_gpu_kernels.h"
-}
-#undef FAULT
+namespace solutions {
+#include "docs/course/solutions/block_sum.cu"
+#include "docs/course/solutions/grid_stride.cu"
+#include "docs/course/solutions/histogram.cu"
+#include "docs/course/solutions/matmul_tiled.cu"
+#include "docs/course/solutions/row_sum.cu"
+#include "docs/course/solutions/softmax_rows.cu"
+#include "docs/course/solutions/stencil.cu"
+#include "docs/course/solutions/transpose.cu"
+#include "docs/course/solutions/vector_add.cu"
+}  // namespace solutions
+namespace solutions {
+#include "docs/course/exercises/block_sum/call.h"
+#include "docs/course/exercises/grid_stride/call.h"
+#include "docs/course/exercises/histogram/call.h"
+#include "docs/course/exercises/matmul_tiled/call.h"
+#include "docs/course/exercises/row_sum/call.h"
+#include "docs/course/exercises/softmax_rows/call.h"
+#include "docs/course/exercises/stencil/call.h"
+#include "docs/course/exercises/transpose/call.h"
+#include "docs/course/exercises/vector_add/call.h"
+}  // namespace solutions
 #define FAULT 1
 namespace fault1 {
 #include "tests/apps/course/planted_gpu_kernels.h"
@@ -57,7 +74,7 @@ namespace fault9 {
 }
 #undef FAULT
 
-// Number 0 is right; causes are those of 1, 2, ...
+// Number 0 is the solution; causes are those of 1, 2, ...
 void plant_kernels(std::vector<Planted>& all, const char* exercise,
                    const std::vector<const char*>& causes, const std::vector<RunOne>& answers) {
   for (size_t number = 0; number <= causes.size(); ++number) {
@@ -71,7 +88,7 @@ void plant_kernels(std::vector<Planted>& all, const char* exercise,
 
 #define ANSWERS(name)                                                                             \
   {                                                                                               \
-    run_one(fault0::name<float>), run_one(fault1::name<float>), run_one(fault2::name<float>),     \
+    run_one(solutions::name<float>), run_one(fault1::name<float>), run_one(fault2::name<float>),  \
         run_one(fault3::name<float>), run_one(fault4::name<float>), run_one(fault5::name<float>), \
         run_one(fault6::name<float>), run_one(fault7::name<float>), run_one(fault8::name<float>), \
         run_one(fault9::name<float>)                                                              \

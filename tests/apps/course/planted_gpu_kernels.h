@@ -1,4 +1,4 @@
-// The kernels of the GPU warm-ups' exercises, right or with the fault number FAULT; included once
+// The kernels of the GPU warm-ups' exercises with the fault number FAULT; included once
 // for each, within a namespace. planted_gpu.cpp names what each is.
 
 __global__ void vector_add(const float* a, const float* b, float* sum, int n) {
