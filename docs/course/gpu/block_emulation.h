@@ -8,8 +8,6 @@
 #include "access_checks.h"
 #include "gpu.h"
 
-#include <random>
-
 #include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -43,7 +41,7 @@ class Block {
     checks.counts_traffic = order == Order::forward;
     start_launch(threads);
     std::vector<size_t> turns(threads);
-    std::mt19937 random(7);
+    uint32_t random = 7;
     for (unsigned n = 0; n < blocks && !stopped_; ++n) {
       const unsigned number = order == Order::reverse ? blocks - 1 - n : n;
       checks.block = static_cast<int>(number);
@@ -51,7 +49,10 @@ class Block {
       for (size_t i = 0; i < threads; ++i) turns[i] = order == Order::reverse ? threads - 1 - i : i;
       start_block();
       do {
-        if (order == Order::random) std::shuffle(turns.begin(), turns.end(), random);
+        for (size_t i = threads; order == Order::random && i > 1; --i) {
+          random = random * 1664525u + 1013904223u;
+          std::swap(turns[i - 1], turns[random / 256 % i]);
+        }
         for (const size_t i : turns) {
           if (fibers_[i].state == State::runs && !stopped_) resume(static_cast<int>(i));
         }

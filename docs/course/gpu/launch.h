@@ -102,7 +102,9 @@ class Memory {
   void compare(const std::vector<unsigned char>& forward, const char* order) const {
     for (size_t at = 0; at < bytes_; at += element_bytes_) {
       const double here = number_(begin_ + at), there = number_(forward.data() + at);
-      if (!(std::abs(here - there) > 1e-4 * (1 + std::abs(there)))) continue;
+      const bool both_nan = std::isnan(here) && std::isnan(there);
+      if (both_nan || here == there || std::abs(here - there) <= 1e-4 * (1 + std::abs(there)))
+        continue;
       stop(name_ + "[" + std::to_string(at / element_bytes_) +
            "] depends on the order of the threads: " + std::to_string(there) + " forward, " +
            std::to_string(here) + " in " + order + " order");

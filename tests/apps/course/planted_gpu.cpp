@@ -3,6 +3,9 @@
 #include "docs/course/gpu/launch.h"
 #include "tests/apps/course/planted.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 namespace whisker {
 namespace {
 
@@ -93,6 +96,76 @@ void plant_kernels(std::vector<Planted>& all, const char* exercise,
         run_one(fault6::name<float>), run_one(fault7::name<float>), run_one(fault8::name<float>), \
         run_one(fault9::name<float>)                                                              \
   }
+
+// What the emulation says of a kernel that takes 64 floats of x and of y; "": nothing.
+std::string said_of(void (*kernel)(const float*, float*), dim3 blocks = 2, dim3 threads = 32) {
+  const int extents[] = {64};
+  float x[64], y[64] = {};
+  for (int i = 0; i < 64; ++i) x[i] = static_cast<float>(i);
+  const gpu::Array<float> on_x(course::View<const float>{x, extents, 1, "x"});
+  const gpu::Array<float> on_y(course::View<float>{y, extents, 1, "y"}, {y, extents, 1, "y"});
+  try {
+    gpu::launch(blocks, threads, kernel, on_x, on_y);
+  } catch (const course::Stop& reason) {
+    return reason.text;
+  }
+  return "";
+}
+
+void takes_tickets(const float* x, float* y) {
+  const int ticket = static_cast<int>(atomicAdd(&y[0], 1.0f)) % 32;
+  if (threadIdx.x < 31) y[1 + ticket + 32 * static_cast<int>(blockIdx.x) % 31] = x[threadIdx.x];
+}
+void adds_and_reads(const float*, float* y) {
+  atomicAdd(&y[0], 1.0f);
+  __syncthreads();
+  if (threadIdx.x == 0) y[1 + blockIdx.x] = y[0];
+}
+void writes_one_value(const float*, float* y) {
+  __shared__ float flag;
+  flag = 3;
+  __syncthreads();
+  y[0] = flag;
+}
+void sums_by_shuffles(const float* x, float* y) {
+  float sum = x[threadIdx.x % 32];
+  for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+  if (sum != 496) y[threadIdx.x] = sum;
+  if (__shfl_up_sync(~0u, threadIdx.x, 1) + (threadIdx.x % 32 > 0) != threadIdx.x) y[1] = 1;
+}
+void exchanges_in_the_warp(const float* x, float* y) {
+  __shared__ float tile[32];
+  tile[threadIdx.x] = x[threadIdx.x];
+  __syncwarp();
+  y[blockIdx.x * 32 + threadIdx.x] = tile[31 - threadIdx.x];
+}
+void exchanges_without_a_barrier(const float* x, float* y) {
+  __shared__ float tile[32];
+  tile[threadIdx.x] = x[threadIdx.x];
+  y[blockIdx.x * 32 + threadIdx.x] = tile[31 - threadIdx.x];
+}
+void writes_four_at_once(const float* x, float* y) {
+  const int i = static_cast<int>(threadIdx.x + blockIdx.x * blockDim.x);
+  if (i <= 16) reinterpret_cast<float4*>(y)[i] = reinterpret_cast<const float4*>(x)[i];
+}
+
+TEST(BlockEmulation, AcceptsWhatIsOrdered) {
+  EXPECT_EQ(said_of(writes_one_value), "");  // by several threads, the same value
+  EXPECT_EQ(said_of(sums_by_shuffles, 2, 64), "");
+  EXPECT_EQ(said_of(exchanges_in_the_warp), "");
+}
+
+TEST(BlockEmulation, FindsWhatNothingOrders) {
+  EXPECT_THAT(said_of(exchanges_without_a_barrier),
+              testing::HasSubstr("__syncthreads() is missing"));
+  EXPECT_THAT(said_of(adds_and_reads), testing::HasSubstr("Nothing orders the two"));
+  EXPECT_THAT(said_of(takes_tickets, 1), testing::HasSubstr("depends on the order of the threads"));
+}
+
+TEST(BlockEmulation, ChecksVectorsToTheirEnd) {
+  EXPECT_THAT(said_of(writes_four_at_once),
+              testing::HasSubstr("reads x[64], but x has 64 elements"));
+}
 
 }  // namespace
 
