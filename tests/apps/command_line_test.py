@@ -262,7 +262,8 @@ class CommandLine(ProgramTest):
         self.assertIn("built with g++, which is not on PATH",
                       self.whisker("study", "grade", "mul", code=5, env={**state, "PATH": "/nowhere"}).stderr)
         self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +y = ")
-        watching = self.start("study", "grade", "mul", "--watch", env=state, stdout=open(self.folder / "watched", "w"))
+        with open(self.folder / "watched", "w", encoding="utf-8") as watched:
+            watching = self.start("study", "grade", "mul", "--watch", env=state, stdout=watched)
         self.wait_for(self.folder / "watched", "waiting for mul.cpp to change")
         shutil.copy(course / "solutions/mul.cpp", answer)
         self.wait_for(self.folder / "watched", "waiting for mul.cpp to change", 2)

@@ -132,7 +132,7 @@ void power_backward(View<const T> dy, View<const T> x, T p, View<T> dx, T& dp) {
     else if (fault == 6)
       dp += term / static_cast<T>(x.count());
     else
-      dp += fault == 7 ? dy[k] * p * std::log(x[k]) : term;
+      dp += fault == 7 && sizeof(T) == 4 ? term * T(1.05) : term;
   }
 }
 
@@ -185,7 +185,7 @@ void plant_elementwise(std::vector<Planted>& all) {
   plant(
       all, "power",
       {"0 everywhere", "factor p is missing", "not reduced by 1", "ln(x) is missing",
-       "sum over the elements is missing", "not their sum", ""},
+       "sum over the elements is missing", "not their sum", "not always in float"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &power_backward<n, T>; },
       std::make_integer_sequence<int, 8>());
 }
