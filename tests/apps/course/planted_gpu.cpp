@@ -3,9 +3,6 @@
 #include "docs/course/gpu/launch.h"
 #include "tests/apps/course/planted.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 namespace whisker {
 namespace {
 
@@ -149,25 +146,17 @@ void writes_four_at_once(const float* x, float* y) {
   if (i <= 16) reinterpret_cast<float4*>(y)[i] = reinterpret_cast<const float4*>(x)[i];
 }
 
-TEST(BlockEmulation, AcceptsWhatIsOrdered) {
-  EXPECT_EQ(said_of(writes_one_value), "");  // by several threads, the same value
-  EXPECT_EQ(said_of(sums_by_shuffles, 2, 64), "");
-  EXPECT_EQ(said_of(exchanges_in_the_warp), "");
-}
-
-TEST(BlockEmulation, FindsWhatNothingOrders) {
-  EXPECT_THAT(said_of(exchanges_without_a_barrier),
-              testing::HasSubstr("__syncthreads() is missing"));
-  EXPECT_THAT(said_of(adds_and_reads), testing::HasSubstr("Nothing orders the two"));
-  EXPECT_THAT(said_of(takes_tickets, 1), testing::HasSubstr("depends on the order of the threads"));
-}
-
-TEST(BlockEmulation, ChecksVectorsToTheirEnd) {
-  EXPECT_THAT(said_of(writes_four_at_once),
-              testing::HasSubstr("reads x[64], but x has 64 elements"));
-}
-
 }  // namespace
+
+std::map<std::string, std::string> said_by_emulation() {
+  return {{"tickets", said_of(takes_tickets, 1)},
+          {"adds and reads", said_of(adds_and_reads)},
+          {"one value", said_of(writes_one_value)},
+          {"shuffles", said_of(sums_by_shuffles, 2, 64)},
+          {"in the warp", said_of(exchanges_in_the_warp)},
+          {"without a barrier", said_of(exchanges_without_a_barrier)},
+          {"four at once", said_of(writes_four_at_once)}};
+}
 
 void plant_gpu(std::vector<Planted>& all) {
   plant_kernels(all, "vector_add",
