@@ -265,7 +265,8 @@ class AccessChecks {
       if (nearest == nullptr)
         return named_now() + " " + what + " outside all arrays" + source_line(code);
       return did(what, *nearest, address, code) + ", but " + nearest->name + " has " +
-             std::to_string(nearest->size()) + " elements: check the index first";
+             std::to_string(nearest->size()) + (nearest->size() == 1 ? " element" : " elements") +
+             ": check the index first";
     });
   }
   // Whether nothing orders this thread's access and `other`.

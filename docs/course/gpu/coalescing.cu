@@ -4,15 +4,15 @@
 
 namespace {
 
-// The i-th element in the order in which `stride` passes go over the array, each `stride` elements
-// a step.
+// The i-th element in the order in which 2^log_stride passes go over the array of 2^log_n elements,
+// each 2^log_stride elements a step.
 #ifdef __CUDACC__
 __host__ __device__
 #endif
     inline size_t
-    element(size_t i, size_t n, size_t stride) {
-  const size_t of_pass = n / stride;
-  return i / of_pass + i % of_pass * stride;
+    element(size_t i, int log_n, int log_stride) {
+  const int log_pass = log_n - log_stride;
+  return (i >> log_pass) + ((i & ((size_t{1} << log_pass) - 1)) << log_stride);
 }
 
 void copy_plain(const float* x, float* y, size_t n, size_t stride) {
@@ -33,9 +33,9 @@ void copy_threads(const float* x, float* y, size_t n, size_t stride) {
 }
 
 #ifdef __CUDACC__
-__global__ void copy_kernel(const float* x, float* y, size_t n, size_t stride) {
+__global__ void copy_kernel(const float* x, float* y, int log_n, int log_stride) {
   const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = x[element(i, n, stride)];
+  if (i < size_t{1} << log_n) y[i] = x[element(i, log_n, log_stride)];
 }
 #endif
 
@@ -49,10 +49,13 @@ int main(int argc, char** argv) {
   const double gigabytes = 2 * sizeof(float) * static_cast<double>(n) / 1e9, missing = 0.0 / 0.0;
   std::printf("GB/s of elements that are used.\n\n");
   program.table({"stride in elements", "plain loop", "threads", "kernel", "result"});
-  for (const size_t stride : {1, 2, 4, 8, 16, 32, 64}) {
+  int log_n = 0;
+  while (size_t{1} << log_n < n) ++log_n;
+  for (int log_stride = 0; log_stride <= 6; ++log_stride) {
+    const size_t stride = size_t{1} << log_stride;
     bool right = true;
     const auto speed = [&](double ms) {
-      for (size_t i = 0; i < n; ++i) right = right && y[i] == x[element(i, n, stride)];
+      for (size_t i = 0; i < n; ++i) right = right && y[i] == x[element(i, log_n, log_stride)];
       std::fill(y.begin(), y.end(), -1.0f);
       return gigabytes / ms * 1e3;
     };
@@ -67,7 +70,7 @@ int main(int argc, char** argv) {
       warmup::DeviceArray<float> on_y(n);
       const auto blocks = static_cast<unsigned>((n + 255) / 256);
       const double ms =
-          warmup::gpu_time_ms([&] { copy_kernel<<<blocks, 256>>>(on_x, on_y, n, stride); });
+          warmup::gpu_time_ms([&] { copy_kernel<<<blocks, 256>>>(on_x, on_y, log_n, log_stride); });
       on_y.copy_to(y);
       kernel = speed(ms);
     }

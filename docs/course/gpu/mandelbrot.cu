@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     size_t different = 0;
     for (size_t i = 0; i < pixels; ++i) different += steps[i] != right[i];
     const double share = 100 * static_cast<double>(different) / static_cast<double>(pixels);
-    program.row(what, {ms, static_cast<double>(pixels) / ms / 1e3, share}, share < 5);
+    program.row(what, {ms, static_cast<double>(pixels) / ms / 1e3, share}, share < 10);
   };
   const double plain_ms = warmup::time_ms([&] { draw_plain(right.data(), width, height); }, 1);
   steps = right;

@@ -160,7 +160,7 @@ std::map<std::string, std::string> said_by_emulation() {
 
 void plant_gpu(std::vector<Planted>& all) {
   plant_kernels(all, "vector_add",
-                {"a has 1 elements: check the index first", "no thread writes sum[64]",
+                {"a has 1 element: check the index first", "no thread writes sum[64]",
                  "no thread writes sum[", "no thread writes sum[0]", "no thread writes sum[0]",
                  "check the index first", "b is not added"},
                 ANSWERS(launch_vector_add));
