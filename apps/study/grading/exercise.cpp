@@ -12,7 +12,6 @@ namespace whisker {
 namespace {
 
 constexpr TensorOptions exact{.dtype = DType::f64, .device = reference_device};
-constexpr uint64_t seeds_of_a_setup = 2;
 
 constexpr std::pair<std::string_view, AnswerParameterKind> parameter_types[] = {
     {"View<const T>", AnswerParameterKind::tensor},

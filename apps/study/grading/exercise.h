@@ -106,7 +106,8 @@ struct Problem {
   std::vector<std::pair<std::string, Tensor>> right;  ///< each result, in the signature's order
 };
 
-/// Each setup with two seeds, in double and then in float. `exercise` outlives them.
+constexpr uint64_t seeds_of_a_setup = 2;
+/// Each setup with each seed, in double and then in float. `exercise` outlives them.
 std::vector<Problem> problems_of(const Exercise& exercise);
 
 /// d sum(dy * forward) / dx of the engine, in f64; zeros where forward does not depend on x.
