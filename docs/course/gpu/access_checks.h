@@ -2,20 +2,11 @@
 //   - is it inside an array, and may the kernel write there?
 //   - has another thread written or read there, without a barrier that orders the two?
 //   - has anybody written there at all?
-// It also counts how the first warp reaches memory.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
+#include "memory_traffic.h"
 
-#include <dlfcn.h>
+#include <cstring>
 
 namespace emulation {
 
@@ -59,24 +50,6 @@ struct Array {
   size_t size() const { return (end - begin) / element_bytes; }
 };
 
-/// ", line 12" of the code, if the program has debugging information and binutils is installed.
-inline std::string source_line(const void* code) {
-  Dl_info program;
-  if (code == nullptr || dladdr(code, &program) == 0) return "";
-  char command[600], line[600] = "";
-  const auto offset =
-      static_cast<const char*>(code) - static_cast<const char*>(program.dli_fbase) - 1;
-  std::snprintf(command, sizeof command, "addr2line -e '%.500s' 0x%zx 2>/dev/null",
-                program.dli_fname, static_cast<size_t>(offset));
-  FILE* const pipe = popen(command, "r");
-  if (pipe == nullptr) return "";
-  const bool read = std::fgets(line, sizeof line, pipe) != nullptr;
-  pclose(pipe);
-  const char* const colon = read ? std::strrchr(line, ':') : nullptr;
-  const int number = colon == nullptr ? 0 : std::atoi(colon + 1);
-  return number > 0 ? ", line " + std::to_string(number) : "";
-}
-
 class AccessChecks {
  public:
   std::map<uintptr_t, Array> arrays;  // by where they begin
@@ -87,6 +60,7 @@ class AccessChecks {
   int interval = 0, first_interval_of_launch = 0, first_interval_of_block = 0;
   unsigned threads_in_x = 0;  // 0: the block has one axis
   bool counts_traffic = false;
+  MemoryTraffic traffic;
 
   /// One access by `thread`; false where the kernel must not go on. `is_known_memory`: the stack,
   /// constants.
@@ -102,7 +76,8 @@ class AccessChecks {
       return add(Cause::writes_input,
                  [&] { return did("writes", *array, address, code) + ", which is an input"; });
     }
-    if (counts_traffic && block == 0) count(address, bytes, writes, array == &shared, code);
+    if (counts_traffic && block == 0)
+      traffic.count(thread, address, bytes, writes, array == &shared, code);
     const Visit now{block * threads_of_block + thread, interval, exchanges, atomic, code};
     const size_t step = std::min<size_t>(bytes, 4);
     for (size_t i = 0; i < bytes; i += step) {
@@ -165,54 +140,9 @@ class AccessChecks {
   }
   std::string named_now() const { return named(block * threads_of_block + thread); }
 
-  struct Traffic {
-    double reads = 0;          // by single threads, from global memory
-    double sectors = 0;        // of 32 bytes, in global memory
-    double least_sectors = 0;  // had the lanes of each access been neighbours
-    int bank_conflicts = 1;  // the most different words of one bank that one access of a warp needs
-    std::string worst_line, conflict_line;
-  };
-  /// What the first warp of block 0 did in the last launch that was counted.
-  Traffic traffic() {
-    Traffic traffic;
-    traffic.reads = static_cast<double>(reads_);
-    double worst = 1;
-    for (const auto& [key, accesses] : requests_) {
-      const void* const code = key.first;
-      std::vector<uintptr_t> sectors, words;
-      size_t bytes = 0;
-      for (const auto& [address, size] : accesses) {
-        bytes += size;
-        sectors.push_back(address / 32);
-        words.push_back(address / 4);
-      }
-      if (find(accesses.front().first) == &shared) {
-        int of_bank[32] = {};
-        keep_distinct(words);
-        for (const uintptr_t word : words) ++of_bank[word % 32];
-        const int most = *std::max_element(of_bank, of_bank + 32);
-        if (most <= traffic.bank_conflicts) continue;
-        traffic.bank_conflicts = most;
-        traffic.conflict_line = source_line(code);
-      } else if (accesses.size() >= 8) {
-        keep_distinct(sectors);
-        const auto count = static_cast<double>(sectors.size());
-        const double least = std::min(count, std::max(1.0, static_cast<double>(bytes) / 32));
-        traffic.sectors += count;
-        traffic.least_sectors += least;
-        if (count / least > worst) worst = count / least, traffic.worst_line = source_line(code);
-      }
-    }
-    return traffic;
-  }
-
   void start_launch() {
     findings.clear();
-    if (counts_traffic) {
-      requests_.clear();
-      visits_.clear();
-      reads_ = 0;
-    }
+    if (counts_traffic) traffic.clear();
     shared.cells.resize(shared.end - shared.begin);
     first_interval_of_launch = interval + 1;
   }
@@ -229,10 +159,6 @@ class AccessChecks {
     std::string before = {};
   };
 
-  static void keep_distinct(std::vector<uintptr_t>& values) {
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-  }
   bool is_known(Cause cause) const {
     return std::any_of(findings.begin(), findings.end(),
                        [&](const Finding& f) { return f.cause == cause; });
@@ -310,16 +236,6 @@ class AccessChecks {
     return &array == &shared ? Cause::missing_barrier : Cause::race;
   }
 
-  void count(uintptr_t address, size_t bytes, bool writes, bool is_shared, const void* code) {
-    if (!writes && !is_shared) ++reads_;
-    if (thread >= 32) return;
-    requests_[{code, visits_[{thread, code}]++}].push_back({address, bytes});
-  }
-
-  // The k-th time that the lanes of the first warp run the same access: (code, k).
-  std::map<std::pair<const void*, int>, std::vector<std::pair<uintptr_t, size_t>>> requests_;
-  std::map<std::pair<int, const void*>, int> visits_;
-  size_t reads_ = 0;
   Conflict doubt_;  // of two writes, if it has an array
 };
 

@@ -197,7 +197,7 @@ void launch(dim3 grid, dim3 block, void (*kernel)(P...), std::type_identity_t<P>
 /// Throws Stop if the first block of the last launch read from global memory more often than it
 /// must for `what`.
 inline void demand_reads(double most, const char* what) {
-  const double reads = emulation::block.checks.traffic().reads;
+  const double reads = emulation::block.checks.traffic.summary().reads;
   if (reads <= most) return;
   char text[160];
   std::snprintf(text, sizeof text,
@@ -208,7 +208,7 @@ inline void demand_reads(double most, const char* what) {
 /// Throws Stop if the warps of the last launch read or wrote much more of global memory than they
 /// used.
 inline void demand_coalesced() {
-  const auto traffic = emulation::block.checks.traffic();
+  const auto traffic = emulation::block.checks.traffic.summary();
   if (traffic.sectors <= 1.5 * traffic.least_sectors) return;
   char text[160];
   std::snprintf(text, sizeof text,
@@ -219,7 +219,7 @@ inline void demand_coalesced() {
 }
 /// Throws Stop if lanes of a warp wait for each other at a bank of shared memory.
 inline void demand_no_bank_conflicts() {
-  const auto traffic = emulation::block.checks.traffic();
+  const auto traffic = emulation::block.checks.traffic.summary();
   if (traffic.bank_conflicts <= 1) return;
   stop("it is right, but " + std::to_string(traffic.bank_conflicts) +
        " lanes of a warp access one bank" + traffic.conflict_line +
