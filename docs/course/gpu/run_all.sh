@@ -27,6 +27,10 @@ if [ $cpu = no ] && nvcc=$("$here/../../../scripts/find_cuda.sh" nvcc 2>/dev/nul
   # wgmma of the H100 is in 9.0a alone.
   capability=$(sed 's/.*, *//; s/\.//' <<<"$gpu")
   [[ $capability =~ ^[0-9]+$ ]] || capability=90
+  if [ "$capability" -lt 80 ] && [[ " ${programs[*]} " = *" matrix_product "* ]]; then
+    echo "matrix_product is left out: its levels 4 to 6 need compute capability 8.0; --cpu runs its CPU half."
+    mapfile -t programs < <(printf '%s\n' "${programs[@]}" | grep -vx matrix_product)
+  fi
   [ "$capability" != 90 ] || capability=90a
   compile=("$nvcc" -std=c++20 -O3 "-gencode=arch=compute_$capability,code=sm_$capability" -Xcompiler -fopenmp)
   with="nvcc $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')"
