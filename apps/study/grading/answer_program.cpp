@@ -5,10 +5,12 @@
 #include "core/io/atomic_file.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
+#include "core/nvidia/cuda_library.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
@@ -21,6 +23,38 @@ namespace {
 
 constexpr size_t most_message_lines = 12;
 constexpr size_t most_printed = 2000;  // bytes of what an answer printed that are shown
+
+// nvcc, in this order: $CUDACXX, PATH, where the toolkit installs itself; "": not there.
+fs::path nvcc() {
+  std::error_code error;
+  if (const char* name = std::getenv("CUDACXX"); name && fs::exists(name, error)) return name;
+  const std::string path = std::getenv("PATH") ? std::getenv("PATH") : "";
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    const fs::path file = fs::path(path.substr(begin, end - begin)) / "nvcc";
+    if (fs::exists(file, error)) return file;
+    begin = end + 1;
+  }
+  const fs::path installed = "/usr/local/cuda/bin/nvcc";
+  return fs::exists(installed, error) ? installed : fs::path();
+}
+
+// The compiler and its options: what stands before the source and behind it.
+std::pair<std::vector<std::string>, std::vector<std::string>> compiler_of(const Exercise& exercise,
+                                                                          BuiltFor built_for) {
+  if (built_for == BuiltFor::gpu) {
+    return {{nvcc().string(), "-std=c++20", "-arch=native", "-x", "cu"}, {}};
+  }
+  std::vector<std::string> words{"g++", "-std=c++20", "-fdiagnostics-color=never", "-fmax-errors=3",
+                                 "-fno-diagnostics-show-caret"};
+  if (!exercise.answer_file.ends_with(".cu")) {
+    words.emplace_back("-O1");
+    return {words, {}};
+  }
+  // Before each access a kernel calls block_emulation.h, not the libraries of these options.
+  words.insert(words.end(), {"-O0", "-g1", "-fsanitize=thread,bounds"});
+  return {words, {"-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"}};
+}
 
 // C++ of a string literal.
 std::string quoted(const fs::path& path) {
@@ -163,8 +197,14 @@ std::vector<Outcome> outcomes_of(const std::string& bytes, std::span<const Probl
 
 }  // namespace
 
-AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, const fs::path& course)
-    : exercise_(exercise) {
+std::string why_no_gpu_answer() {
+  if (std::string why = why_no_cuda(); !why.empty()) return why;
+  return nvcc().empty() ? "nvcc is neither on PATH nor in /usr/local/cuda/bin." : "";
+}
+
+AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, const fs::path& course,
+                             BuiltFor built_for)
+    : exercise_(exercise), built_for_(built_for) {
   std::string name = (fs::temp_directory_path() / "whisker_grade_XXXXXX").string();
   if (!::mkdtemp(name.data())) {
     fail(ErrorKind::disk, "study grade: cannot make the folder {}: {}", name, std::strerror(errno));
@@ -172,11 +212,11 @@ AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, con
   folder_ = name;
   const fs::path source = fs::absolute(file);
   write_file_atomically(folder_ / "main.cpp", main_of(exercise, source, course));
-  const ChildEnd end =
-      run_child({"g++", "-std=c++20", "-O1", "-fdiagnostics-color=never", "-fmax-errors=3",
-                 "-fno-diagnostics-show-caret", "-I", course.string(), "-o",
-                 (folder_ / "answer").string(), (folder_ / "main.cpp").string()},
-                folder_ / "messages", {.seconds = 60});
+  auto [words, libraries] = compiler_of(exercise, built_for);
+  words.insert(words.end(), {"-I", course.string(), "-o", (folder_ / "answer").string(),
+                             (folder_ / "main.cpp").string()});
+  words.insert(words.end(), libraries.begin(), libraries.end());
+  const ChildEnd end = run_child(std::move(words), folder_ / "messages", {.seconds = 60});
   if (end.not_found) {
     fs::remove_all(folder_);
     fail(ErrorKind::device,
@@ -186,7 +226,7 @@ AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, con
   if (end.code == 0 && end.signal == 0) return;
   build_errors_ =
       shortened(read_file(folder_ / "messages", size_t{1} << 24, ErrorKind::data), source, folder_);
-  if (end.timed_out) build_errors_ += "g++ was still at it after 60 s\n";
+  if (end.timed_out) build_errors_ += "the compiler was still at it after 60 s\n";
 }
 
 AnswerProgram::~AnswerProgram() {
@@ -199,8 +239,10 @@ AnswerRun AnswerProgram::run(std::span<const Problem> problems, int seconds) con
                  printed = folder_ / "printed";
   write_file_atomically(in, bytes_of(exercise_, problems));
   write_file_atomically(out, std::string_view());
+  // CUDA reserves more addresses than any limit of memory would leave it.
+  const int64_t memory = built_for_ == BuiltFor::gpu ? 0 : memory_limit;
   const ChildEnd end = run_child({(folder_ / "answer").string(), in.string(), out.string()},
-                                 printed, {.seconds = seconds, .memory = memory_limit});
+                                 printed, {.seconds = seconds, .memory = memory});
   constexpr size_t most = size_t{1} << 24;
   return {.outcomes = outcomes_of(read_file(out, most, ErrorKind::data), problems, end, seconds),
           .printed = printable(read_file(printed, most, ErrorKind::data).substr(0, most_printed),

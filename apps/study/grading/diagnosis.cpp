@@ -214,7 +214,7 @@ std::vector<std::string> tags_of(std::string_view says) {
 }
 
 // In which setups, or types, the answer fails, where that says something.
-std::string pattern(std::span<const Check> checks) {
+std::string pattern(const Exercise& exercise, std::span<const Check> checks) {
   std::vector<std::string> right, wrong;  // tags
   bool double_fails = false;
   const auto add = [](std::vector<std::string>& list, const std::string& one) {
@@ -227,7 +227,7 @@ std::string pattern(std::span<const Check> checks) {
       add(is_right ? right : wrong, tag);
     }
   }
-  if (!double_fails) {
+  if (!double_fails && exercise.in_double) {
     return "It is right in double, and not always in float: rounding, or an exponential that is "
            "too "
            "large for float";
@@ -292,7 +292,7 @@ std::vector<std::string> diagnose(const Exercise& exercise, std::span<const Chec
       sentences.push_back(fmt::format("{}: {}", done[0]->problem->right[r].first, why));
   }
   if (done.size() == checks.size()) {
-    if (std::string text = pattern(checks); !text.empty()) sentences.push_back(text);
+    if (std::string text = pattern(exercise, checks); !text.empty()) sentences.push_back(text);
   }
   return sentences;
 }

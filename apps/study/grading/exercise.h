@@ -82,6 +82,7 @@ struct Exercise {
   std::vector<Fault> faults = {};
   bool in_double = true, in_float = true;
   std::string_view answer_file = "answer.cpp";
+  bool needs_gpu = false;  ///< no CPU can emulate it
 };
 
 enum class AnswerParameterKind : uint8_t { tensor, labels, number, whole, result, scalar_result };

@@ -10,6 +10,7 @@ namespace whisker {
 
 // Each in exercises_*.cpp.
 std::vector<Exercise> elementwise_exercises();
+std::vector<Exercise> gpu_exercises();
 std::vector<Exercise> image_exercises();
 std::vector<Exercise> matrix_exercises();
 std::vector<Exercise> sequence_exercises();

@@ -184,9 +184,11 @@ Grade grade(const Exercise& exercise, std::span<const Problem> problems, const A
   return result;
 }
 
-Grade grade_file(const Exercise& exercise, const std::filesystem::path& file,
-                 const std::filesystem::path& course, int seconds) {
-  const AnswerProgram program(exercise, file, course);
+namespace {
+
+Grade grade_built(const Exercise& exercise, const std::filesystem::path& file,
+                  const std::filesystem::path& course, int seconds, BuiltFor built_for) {
+  const AnswerProgram program(exercise, file, course, built_for);
   if (program.build_errors().empty()) {
     const std::vector<Problem> problems = problems_of(exercise);
     return grade(exercise, problems, program.run(problems, seconds));
@@ -197,10 +199,37 @@ Grade grade_file(const Exercise& exercise, const std::filesystem::path& file,
   return {.passed = false,
           .causes = {"it does not compile"},
           .text = fmt::format(
-              "{}: it does not compile. g++ says:\n\n{}{}", exercise.name, program.build_errors(),
+              "{}: it does not compile. {} says:\n\n{}{}", exercise.name,
+              built_for == BuiltFor::gpu ? "nvcc" : "g++", program.build_errors(),
               called_otherwise ? std::string()
                                : fmt::format("\nThe function is\n  template <class T>\n  void {}\n",
                                              exercise.signature))};
+}
+
+}  // namespace
+
+Grade grade_file(const Exercise& exercise, const std::filesystem::path& file,
+                 const std::filesystem::path& course, int seconds) {
+  if (!exercise.answer_file.ends_with(".cu")) {
+    return grade_built(exercise, file, course, seconds, BuiltFor::cpu);
+  }
+  const std::string why_no_gpu = why_no_gpu_answer();
+  Grade emulated;
+  if (!exercise.needs_gpu) {
+    emulated = grade_built(exercise, file, course, seconds, BuiltFor::cpu);
+    if (!emulated.passed) return emulated;
+    if (!why_no_gpu.empty()) {
+      emulated.text += fmt::format("It ran on an emulated block, and on no GPU: {}\n", why_no_gpu);
+      return emulated;
+    }
+    emulated.text += "That was on an emulated block. On the GPU:\n";
+  } else if (!why_no_gpu.empty()) {
+    fail(ErrorKind::device, "study grade: {} needs nvcc and a GPU, which no CPU can emulate: {}",
+         exercise.name, why_no_gpu);
+  }
+  Grade on_gpu = grade_built(exercise, file, course, seconds, BuiltFor::gpu);
+  on_gpu.text = emulated.text + on_gpu.text;
+  return on_gpu;
 }
 
 }  // namespace whisker

@@ -66,5 +66,34 @@ TEST_F(AnswerProgramTest, WhatItPrintsIsShown) {
   EXPECT_THAT(graded("  std::printf(\"dy[0] is %d\\n\", 7);").text, HasSubstr("dy[0] is 7"));
 }
 
+#ifdef WHISKER_EMULATES_BLOCKS
+TEST_F(AnswerProgramTest, AKernelRunsOnAnEmulatedBlockAndItsFaultHasALine) {
+  const Exercise& exercise = find_exercise("vector_add");
+  const Grade right =
+      grade_file(exercise, course_of_sources / "solutions/vector_add.cu", course_of_sources);
+  EXPECT_TRUE(right.passed) << right.text;
+  EXPECT_THAT(right.text, HasSubstr("on an emulated block"));
+  std::ofstream(scratch_ / "vector_add.cu")
+      << "#include \"gpu/gpu.h\"\n\n"
+         "__global__ void vector_add(const float* a, const float* b, float* sum, int n) {\n"
+         "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+         "  sum[i] = a[i] + b[i];\n}\n";
+  const Grade wrong = grade_file(exercise, scratch_ / "vector_add.cu", course_of_sources);
+  EXPECT_FALSE(wrong.passed);
+  EXPECT_THAT(wrong.text, HasSubstr("reads a[1], line 5, but a has 1 element:"));
+}
+#endif
+
+TEST_F(AnswerProgramTest, WhatNeedsAGpuSaysSo) {
+  if (why_no_gpu_answer().empty()) GTEST_SKIP() << "there is a GPU";
+  try {
+    grade_file(find_exercise("tensor_cores"), course_of_sources / "solutions/tensor_cores.cu",
+               course_of_sources);
+    FAIL() << "it was graded";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("tensor_cores needs nvcc and a GPU"));
+  }
+}
+
 }  // namespace
 }  // namespace whisker

@@ -7,6 +7,7 @@
 #include "docs/course/course_runner.h"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -46,6 +47,9 @@ AnswerRun run_here(const Exercise& exercise, std::span<const Problem> problems,
 
 // Each in planted_*.cpp.
 void plant_elementwise(std::vector<Planted>& all);
+void plant_gpu(std::vector<Planted>& all);  // float alone
+/// What the emulated block finds in small kernels, by their names; "": nothing.
+std::map<std::string, std::string> said_by_emulation();
 void plant_images(std::vector<Planted>& all);
 void plant_matrix(std::vector<Planted>& all);
 void plant_sequences(std::vector<Planted>& all);
