@@ -44,6 +44,9 @@ struct RunData {
   std::vector<uint64_t> train_contents = {}, val_contents = {};
   /// Of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> train_examples = {}, val_examples = {};
+  /// "file:line" or the file of validation texts and rows, as messages name it, relative to the
+  /// data's folder.
+  std::vector<std::string> val_places = {};
   /// With features: cached, the training images in order and as validation sees images.
   std::unique_ptr<BatchSource> plain_train = {};
   std::vector<std::string> val_lacks = {};  ///< classes that validation has no examples of

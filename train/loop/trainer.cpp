@@ -451,6 +451,7 @@ void Trainer::tell_notes() {
   for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
     if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
   }
+  if (const std::string note = writer_.take_note(); !note.empty()) observer_.on_message(note);
 }
 
 }  // namespace whisker
