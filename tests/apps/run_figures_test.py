@@ -157,6 +157,10 @@ class RunFigures(ProgramTest):
         self.assertIn(f"new.safetensors: its temperature of {fit['temperature']:.4f}, fitted to 40 examples of "
                       "doubtful.csv is left out: evaluate --calibrate fits another after training", done.stderr)
         self.assertNotIn("calibration", self.metadata("runs/tuned/best.safetensors"))
+        shutil.copytree(self.run_folder, self.folder / "runs/replaced")
+        shutil.copy(self.folder / "new.safetensors", self.folder / "runs/replaced/best.safetensors")
+        done = self.whisker("train", "--resume", "runs/replaced")
+        self.assertIn("best.safetensors: its temperature of ", done.stderr)
         for option, said in ((["--probabilities"], "is part of the probabilities"),
                              ([], "is not part of the logits: --probabilities exports it")):
             done = self.whisker("export", "new.safetensors", "-o", f"{len(option)}.onnx", *option)
