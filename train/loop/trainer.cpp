@@ -115,7 +115,9 @@ TrainResult Trainer::run() {
   epoch_start_ = now();
   start_from_rank_0(experiment_);
   log_.begin_csv(folder_.path(), *make_metrics(*experiment_.network));
-  if (config.train.tensorboard && !is_done()) log_.begin_tensorboard(folder_.path(), state_.step);
+  if (config.train.tensorboard && !is_done()) {
+    log_.begin_tensorboard(folder_.path(), state_.step, experiment_.data.val_images.get());
+  }
   if (validate_first_) validate_last_epoch();
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
