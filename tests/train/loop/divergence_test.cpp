@@ -117,11 +117,11 @@ TEST(Divergence, TheSearchBeginsWithTheCarriedStates) {
     EXPECT_EQ(step.read().failure, state ? StepFailure::gradient : StepFailure::loss);
     run();  // as a GPU's steps go on until they are read
     EXPECT_EQ(values_of(step.states()), before) << "not those that the failed batch began with";
-    EXPECT_THAT(find_culprit(experiment, 4, &failed, step.states()), HasSubstr(poisoned));
-    EXPECT_THAT(find_culprit(experiment, 4, nullptr, step.states()), HasSubstr(poisoned));
+    EXPECT_THAT(find_culprit(experiment, 4, &failed, step.states()).text, HasSubstr(poisoned));
+    EXPECT_THAT(find_culprit(experiment, 4, nullptr, step.states()).text, HasSubstr(poisoned));
     // Control: without them the state's fault is not found.
     if (state) {
-      EXPECT_THAT(find_culprit(experiment, 4, &failed), Not(HasSubstr("lstm")));
+      EXPECT_THAT(find_culprit(experiment, 4, &failed).text, Not(HasSubstr("lstm")));
     }
   }
 }
