@@ -3,7 +3,6 @@
 #include "train/loop/failed_step.h"
 
 #include "core/autograd/autograd.h"
-#include "core/backend/recurrent_operands.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/ops/ops.h"
@@ -253,6 +252,13 @@ Recording KeptStep::run(Device device, DType precision) const {
 }
 
 std::string KeptStep::place_of(const std::string& layer) const {
+  const std::string place = place_of_layer(layer);
+  const YamlMark& model = config_.model.mark();
+  if (place.empty() || !model.source || place.starts_with(*model.source)) return place;
+  return fmt::format("{}, of the model at {}", place, model.str());  // a preset's
+}
+
+std::string KeptStep::place_of_layer(const std::string& layer) const {
   const std::map<std::string, std::string> places = build().places;
   for (std::string name = layer; !name.empty();) {
     if (const auto found = places.find(name); found != places.end()) return found->second;

@@ -2,6 +2,7 @@
 // state that it met, kept so that `whisker study nan` can run the step again, without the data.
 #pragma once
 
+#include "core/backend/recurrent_operands.h"
 #include "core/trace/recording.h"
 #include "train/experiment.h"
 
@@ -53,11 +54,13 @@ class KeptStep {
   /// Rows of the batch with a NaN or Inf in inputs or targets, by their numbers in the data.
   std::vector<int64_t> damaged_rows() const;
   /// Where the configuration has the layer, or what contains it: "RUN/config.yaml:14:5:
-  /// model.layers[3]"; "" for none.
+  /// model.layers[3]", "preset lstm:7:5: head[0], of the model at RUN/config.yaml:40:8"; "" for
+  /// none.
   std::string place_of(const std::string& layer) const;
 
  private:
   Model build() const;
+  std::string place_of_layer(const std::string& layer) const;
 
   SafetensorsFile file_;
   FailedStep step_;
