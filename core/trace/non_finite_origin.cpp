@@ -112,6 +112,10 @@ Magnitudes magnitudes_of(const Recording& recording, const TapeEntry& entry) {
         std::max(most_elements, static_cast<double>(operand.outputs[input.output].shape.count()));
     result.weights = result.weights || (operand.kind == TapeKind::leaf && size > 1e3);
   }
+  for (const double scale : entry.attribute("scale")) {
+    result.text += fmt::format(", {:.4g} (its scale)", std::abs(scale));
+    result.exponents += std::max(0.0, std::log10(std::abs(scale)));
+  }
   result.exponents += std::log10(most_elements);
   return result;
 }
@@ -132,9 +136,9 @@ void add_overflow(const Recording& recording, const TapeEntry& entry, double arr
         largest, dtype, sizes.text));
   } else {
     sentences.push_back(
-        fmt::format("Its operands are finite and reach {}, which is no overflow of {}. With "
-                    "device=reference the step runs in plain loops: where it is finite there, the "
-                    "operator of this device is wrong.",
+        fmt::format("Its operands are finite and reach {}, which hardly overflows {}. Run it with "
+                    "device=reference, in plain loops: where it is finite there, this device's "
+                    "operator is wrong.",
                     sizes.text, dtype));
     return;
   }

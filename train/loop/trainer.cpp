@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -285,10 +286,12 @@ bool Trainer::records_histograms(const BatchPlace& place) {
   const int64_t every = experiment_.config.train.histogram_every;
   if (every == 0 || state_.step % every != 0 || !step_.ends_update(place)) return false;
   if (!profile_.trace()) return true;
-  observer_.on_message(
-      fmt::format("train.histogram_every: step {} is not in histograms.jsonl, as train.profile "
-                  "times it",
-                  state_.step + 1));
+  if (!std::exchange(said_unrecorded_, true)) {
+    observer_.on_message(
+        fmt::format("train.histogram_every: step {} and others that train.profile times are not in "
+                    "histograms.jsonl",
+                    state_.step + 1));
+  }
   return false;
 }
 

@@ -142,6 +142,7 @@ class Trainer {
   int64_t epochs_run_ = 0;       // since the start or the resume
   double prepared_ = 0;          // seconds of Preparing since the epoch's last batch
   double prepare_start_ = 0;     // by now()
+  bool said_unrecorded_ = false;
   bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   int64_t validated_epoch_ = -1;

@@ -86,7 +86,7 @@ TEST(FailedStep, OfAResumedRunIsItsOwn) {
   };
   const KeptStep kept = kept_by(run);
   EXPECT_EQ(kept.step().step, 9);
-  EXPECT_EQ(kept.step().epoch, 2);
+  EXPECT_EQ(kept.step().epoch, 3);
   EXPECT_EQ(found_in(kept).label(), "conv2d.weight");
 }
 
