@@ -133,7 +133,9 @@ std::string trend_of(const StepValues& values) {
   if (std::isnan(change)) return "";
   const double factor = std::exp(std::abs(change));
   if (factor < 1.5) return "steady";
-  return fmt::format("{} {:.2g}x", change > 0 ? "rises" : "falls", factor);
+  const std::string times = factor >= 10 && factor < 1e5 ? fmt::format("{:.0f}", factor)
+                                                          : fmt::format("{:.2g}", factor);
+  return fmt::format("{} {}x", change > 0 ? "rises" : "falls", times);
 }
 
 }  // namespace whisker

@@ -111,6 +111,7 @@ class Outputs(ProgramTest):
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
+                  "flow": ["runs/base/histograms.jsonl"], "flow_page": ["runs/base/histograms.jsonl"],
                   **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
@@ -119,7 +120,7 @@ class Outputs(ProgramTest):
                     out = self.folder / f"link_{name}{number}{link.__name__ if link else ''}{ending}"
                     if link:
                         link(self.folder / path, out)
-                    elif ending in (".onnx", ".svg", ".dot", ".mmd") or name in ("page", "record"):
+                    elif ending in (".onnx", ".svg", ".dot", ".mmd") or name in ("page", "flow_page", "record"):
                         continue
                     else:
                         out = self.folder / path
