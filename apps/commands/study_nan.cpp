@@ -52,10 +52,10 @@ int run_nan(const NanArguments& arguments, const Invocation& invocation) {
   if (given) dtype = compute_dtype(config.precision, device);
   if (!computes_in(device.kind, dtype)) {
     if (invocation.verbosity >= 0) {
-      tell(fmt::format("study nan: the step was computed in {} on {}; {} does not compute in {}, "
-                       "and runs it in f32, which overflows later; device={} decides otherwise\n",
-                       dtype, printable(kept.step().device), device, dtype,
-                       printable(kept.step().device)));
+      tell(fmt::format(
+          "study nan: the step was computed in {} on {}; {} does not compute in {}, "
+          "and runs it in f32, which overflows later; device={} decides otherwise\n",
+          dtype, printable(kept.step().device), device, dtype, printable(kept.step().device)));
     }
     dtype = DType::f32;
   }

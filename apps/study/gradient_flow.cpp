@@ -134,8 +134,7 @@ GradientFlow GradientFlow::of(const std::filesystem::path& file, const std::stri
       put(to.gradient, at, one.gradients ? one.gradients->statistics.norm : unknown);
       put(to.activation, at, values.deviation);
       put(to.zeros, at, static_cast<double>(values.zeros) / count);
-      put(to.dead_units, at,
-          one.dead_units ? static_cast<double>(*one.dead_units) : unknown);
+      put(to.dead_units, at, one.dead_units ? static_cast<double>(*one.dead_units) : unknown);
       const int64_t bad =
           values.not_finite + (one.gradients ? one.gradients->statistics.not_finite : 0);
       put(to.not_finite, at, static_cast<double>(bad));
@@ -163,9 +162,9 @@ GradientFlow GradientFlow::of(const std::filesystem::path& file, const std::stri
 
 std::string GradientFlow::text(size_t width) const {
   const ThreeSteps at = three_of(steps.size());
-  std::string text = fmt::format(
-      "{}: {}, {} to {}\n\n", printable(run),
-      counted(static_cast<int64_t>(steps.size()), "recorded step"), steps.front(), steps.back());
+  std::string text = fmt::format("{}: {}, {} to {}\n\n", printable(run),
+                                 counted(static_cast<int64_t>(steps.size()), "recorded step"),
+                                 steps.front(), steps.back());
   TextTable table({"layer", fmt::format(">gradient {}", steps[at.first]),
                    fmt::format(">{}", steps[at.middle]), fmt::format(">{}", steps[at.last]),
                    "trend", fmt::format(">update {}", steps[at.first]),
@@ -187,9 +186,11 @@ std::string GradientFlow::text(size_t width) const {
   };
   text += "\n";
   add(fmt::format(
-      "gradient: norm at the layer's result, of the mean loss of the step's last batch (of rank 0's "
+      "gradient: norm at the layer's result, of the mean loss of the step's last batch (of rank "
+      "0's "
       "part of it). update: norm of one update / norm of the weights, of the layer's largest "
-      "parameter. zeros, dead units: in step {}; a unit is dead that a relu left at 0 for the whole "
+      "parameter. zeros, dead units: in step {}; a unit is dead that a relu left at 0 for the "
+      "whole "
       "batch.",
       steps[at.last]));
   text += "\n";

@@ -18,13 +18,13 @@ using StepValues = std::vector<double>;
 
 struct LayerFlow {
   std::string layer, op;
-  int64_t units = 0;         ///< of a relu; 0: none
-  StepValues gradient = {};  ///< norm of d(loss)/d(what the layer gives)
-  StepValues activation = {};        ///< its deviation
-  StepValues zeros = {};             ///< fraction of it that is 0
-  StepValues dead_units = {};        ///< of `units`
-  StepValues not_finite = {};        ///< elements of it and of its gradient
-  StepValues update = {};            ///< update-to-weight ratio of its largest parameter
+  int64_t units = 0;           ///< of a relu; 0: none
+  StepValues gradient = {};    ///< norm of d(loss)/d(what the layer gives)
+  StepValues activation = {};  ///< its deviation
+  StepValues zeros = {};       ///< fraction of it that is 0
+  StepValues dead_units = {};  ///< of `units`
+  StepValues not_finite = {};  ///< elements of it and of its gradient
+  StepValues update = {};      ///< update-to-weight ratio of its largest parameter
 };
 
 struct ParameterFlow {

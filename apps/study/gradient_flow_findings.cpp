@@ -2,7 +2,6 @@
 // is a thousand times smaller or larger than at the loss has vanished or exploded (Glorot and
 // Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks").
 #include "apps/study/gradient_flow.h"
-
 #include "core/io/counted.h"
 
 #include <algorithm>
@@ -133,8 +132,8 @@ std::string trend_of(const StepValues& values) {
   if (std::isnan(change)) return "";
   const double factor = std::exp(std::abs(change));
   if (factor < 1.5) return "steady";
-  const std::string times = factor >= 10 && factor < 1e5 ? fmt::format("{:.0f}", factor)
-                                                          : fmt::format("{:.2g}", factor);
+  const std::string times =
+      factor >= 10 && factor < 1e5 ? fmt::format("{:.0f}", factor) : fmt::format("{:.2g}", factor);
   return fmt::format("{} {}x", change > 0 ? "rises" : "falls", times);
 }
 

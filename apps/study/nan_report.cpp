@@ -21,10 +21,9 @@ template <class Values>
 std::string first_of(const Values& values) {
   const std::vector shown(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                                values.size(), most_names)));
-  return fmt::format("{}{}", fmt::join(shown, ", "),
-                     values.size() > most_names
-                         ? fmt::format(" and {} more", values.size() - most_names)
-                         : "");
+  return fmt::format(
+      "{}{}", fmt::join(shown, ", "),
+      values.size() > most_names ? fmt::format(" and {} more", values.size() - most_names) : "");
 }
 
 std::string number(double value) {
@@ -92,8 +91,8 @@ std::string way_there(const Recording& recording, const NonFiniteOrigin& origin,
       if (recording.entries[i].kind == TapeKind::op) order.push_back(i);
     }
   }
-  TextTable table({back ? "gradient of" : "operator", "layer", ">minimum", ">maximum", ">mean",
-                   ">NaN or Inf"});
+  TextTable table(
+      {back ? "gradient of" : "operator", "layer", ">minimum", ">maximum", ">mean", ">NaN or Inf"});
   for (size_t i = order.size() - std::min(order.size(), most_before); i < order.size(); ++i) {
     const TapeEntry& entry = recording.entries[order[i]];
     const RecordedValues& values = back ? entry.outputs[0].gradient : entry.outputs[0].value;
@@ -116,8 +115,7 @@ std::string wrapped(const std::string& text, size_t width) {
 
 NanReport NanReport::of(const KeptStep& kept, const std::string& file, Device device,
                         DType precision) {
-  NanReport report{
-      .file = file, .step = kept.step(), .damaged_weights = kept.damaged_weights()};
+  NanReport report{.file = file, .step = kept.step(), .damaged_weights = kept.damaged_weights()};
   if (!kept.has_batch()) return report;
   report.damaged_rows = kept.damaged_rows();
   report.recording = kept.run(device, precision);
@@ -132,8 +130,8 @@ NanReport NanReport::of(const KeptStep& kept, const std::string& file, Device de
 std::vector<std::string> NanReport::sentences() const {
   std::vector<std::string> all;
   if (!recording) {
-    all.push_back(fmt::format("No batch was kept: training saw it in {}, not in a batch.",
-                              step.what));
+    all.push_back(
+        fmt::format("No batch was kept: training saw it in {}, not in a batch.", step.what));
   } else if (!origin) {
     all.push_back(fmt::format(
         "All values of the step are finite when it runs again. In training the first was {}.",
@@ -145,9 +143,10 @@ std::vector<std::string> NanReport::sentences() const {
     all = origin->reasons(*recording);
   }
   if (!damaged_weights.empty()) {
-    all.push_back(fmt::format("Before the step, NaN or Inf is in {} of the weights and statistics: "
-                              "{}.",
-                              damaged_weights.size(), first_of(damaged_weights)));
+    all.push_back(
+        fmt::format("Before the step, NaN or Inf is in {} of the weights and statistics: "
+                    "{}.",
+                    damaged_weights.size(), first_of(damaged_weights)));
   }
   if (!damaged_rows.empty()) {
     all.push_back(fmt::format(
@@ -160,16 +159,16 @@ std::vector<std::string> NanReport::sentences() const {
 
 std::string NanReport::text(size_t width) const {
   std::string text = wrapped(
-      fmt::format("{}: epoch {}, step {}, batch {} of the run{}: {} was NaN or Inf", printable(file),
-                  step.epoch, step.step, step.batch,
+      fmt::format("{}: epoch {}, step {}, batch {} of the run{}: {} was NaN or Inf",
+                  printable(file), step.epoch, step.step, step.batch,
                   step.rank > 0 ? fmt::format(", rank {}'s part", step.rank) : "", step.what),
       width);
   if (recording) {
-    text += wrapped(fmt::format("the step ran again in {}{}", recording->title,
-                                step.loss_scale == 1
-                                    ? ""
-                                    : fmt::format(", at the loss scale {:.4g}", step.loss_scale)),
-                    width);
+    text += wrapped(
+        fmt::format(
+            "the step ran again in {}{}", recording->title,
+            step.loss_scale == 1 ? "" : fmt::format(", at the loss scale {:.4g}", step.loss_scale)),
+        width);
   }
   if (origin) {
     const TapeEntry& entry = recording->entries[origin->entry];
@@ -219,11 +218,10 @@ std::string NanReport::json() const {
     json.field("where", non_finite_where_names[static_cast<size_t>(origin->where)]);
     json.field("name", entry.name).field("number", entry.number).field("layer", entry.layer);
     json.field("place", place).key("tensors").begin_array();
-    each_tensor(*recording, *origin,
-                [&](std::string_view role, const std::string& name, const TapeOutput& output,
-                    const RecordedValues& values) {
-                  write_tensor(json, role, name, output, values);
-                });
+    each_tensor(
+        *recording, *origin,
+        [&](std::string_view role, const std::string& name, const TapeOutput& output,
+            const RecordedValues& values) { write_tensor(json, role, name, output, values); });
     json.end_array().end_object();
   } else {
     json.null();

@@ -43,8 +43,7 @@ std::optional<size_t> giver_of(const Recording& recording, const TapeInput& targ
     if (!reads) continue;
     const bool damaged = std::ranges::any_of(
         entry.outputs, [](const TapeOutput& output) { return is_damaged(output.gradient); });
-    const bool later =
-        giver && entry.backward_step > recording.entries[*giver].backward_step;
+    const bool later = giver && entry.backward_step > recording.entries[*giver].backward_step;
     if (giver && (damaged != giver_damaged ? damaged : !later)) continue;
     giver = i;
     giver_damaged = damaged;

@@ -60,10 +60,12 @@ TEST(GradientFlow, SaysWhatStandsOut) {
   const auto only = [](const PlantedRow& last, const std::string& text) {
     EXPECT_THAT(flow_of({{}, {}, last}).findings(), ElementsAre(HasSubstr(text)));
   };
-  only({.gradient = 2e-5}, "The gradient vanishes on the way back: beside that of b, next to the "
-                           "loss, it is a (2e-05).");
-  only({.gradient = 4e3}, "explodes on the way back: beside that of b, next to the loss, it is a "
-                          "(4e+03).");
+  only({.gradient = 2e-5},
+       "The gradient vanishes on the way back: beside that of b, next to the "
+       "loss, it is a (2e-05).");
+  only({.gradient = 4e3},
+       "explodes on the way back: beside that of b, next to the loss, it is a "
+       "(4e+03).");
   only({.gradient = 0}, "No gradient arrives at a (linear) in step 3");
   only({.update = 0.4}, "more than a tenth of the weights' norm in step 3: a (0.4).");
   only({.update = 1e-8}, "less than a millionth");

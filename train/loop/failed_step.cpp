@@ -30,8 +30,7 @@ constexpr std::pair<std::string_view, Tensor Batch::*> batch_tensors[] = {
 
 WeightsTensor stored(std::string name, const Tensor& tensor) {
   const Tensor host = tensor.to(cpu_device);
-  WeightsTensor result{
-      .name = std::move(name), .dtype = host.dtype(), .shape = {}, .bytes = {}};
+  WeightsTensor result{.name = std::move(name), .dtype = host.dtype(), .shape = {}, .bytes = {}};
   for (const int64_t extent : host.shape()) result.shape.push_back(static_cast<uint64_t>(extent));
   const auto* bytes = static_cast<const std::byte*>(host.raw());
   result.bytes.assign(bytes, bytes + host.bytes());
@@ -169,8 +168,8 @@ KeptStep::KeptStep(const fs::path& path) : file_(SafetensorsFile::open(path)) {
 }
 
 Model KeptStep::build() const {
-  Model model = build_model(
-      config_.model, info_.signature.build_options(1, info_.signature.usual_steps()));
+  Model model =
+      build_model(config_.model, info_.signature.build_options(1, info_.signature.usual_steps()));
   freeze_layers(config_, model);
   return model;
 }

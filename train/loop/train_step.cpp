@@ -124,7 +124,8 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
     }
   }
   if (part_weight_.defined()) write_weights(batch);
-  if (trace_ || place.eager || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
+  if (trace_ || place.eager || !replay(batch, part))
+    enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
   if (!std::exchange(stepped_, true)) {
     const int64_t batches = experiment_.config.train.epochs * experiment_.batches_per_epoch();

@@ -39,7 +39,7 @@ struct BatchPlace {
   int64_t number = 0;          ///< since training began, from 1: keys the dropout masks
   double learning_rate = 0;    ///< of the update at its end, if any
   bool last_of_epoch = false;  ///< an update follows, however few batches were accumulated
-  bool eager = false;          ///< not replayed, so that the thread's observer sees it; on all ranks
+  bool eager = false;  ///< not replayed, so that the thread's observer sees it; on all ranks
 };
 
 struct TrainStepOptions {

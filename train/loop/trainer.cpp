@@ -351,11 +351,10 @@ void Trainer::keep_step(const FailedStep& failed, const Culprit& culprit) {
     if (std::isfinite(scale) && scale > 0) step.loss_scale = scale;
     const uint64_t bytes =
         keep_failed_step(folder_.failed_step(), experiment_, step, culprit.batch, culprit.states);
-    observer_.on_message(
-        fmt::format("kept the step that failed in {} ({}): whisker study nan {} shows where it "
-                    "began",
-                    printable(folder_.failed_step().string()), human_bytes(bytes),
-                    printable(path)));
+    observer_.on_message(fmt::format(
+        "kept the step that failed in {} ({}): whisker study nan {} shows where it "
+        "began",
+        printable(folder_.failed_step().string()), human_bytes(bytes), printable(path)));
   } catch (const std::exception& error) {
     observer_.on_message(
         fmt::format("the step that failed is not kept for study nan: {}", error.what()));

@@ -138,10 +138,10 @@ class Trainer {
   double planned_at_ = 0;        // by now()
   int64_t repeated_steps_ = -1;  // of the run that this one repeats; -1: none
   Pace pace_;
-  bool steady_ = false;          // see EpochEvent
-  int64_t epochs_run_ = 0;       // since the start or the resume
-  double prepared_ = 0;          // seconds of Preparing since the epoch's last batch
-  double prepare_start_ = 0;     // by now()
+  bool steady_ = false;       // see EpochEvent
+  int64_t epochs_run_ = 0;    // since the start or the resume
+  double prepared_ = 0;       // seconds of Preparing since the epoch's last batch
+  double prepare_start_ = 0;  // by now()
   bool said_unrecorded_ = false;
   bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;

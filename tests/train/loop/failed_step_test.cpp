@@ -103,16 +103,16 @@ TEST(FailedStep, RunsAgainBitForBit) {
   const Batch batch = *experiment.train->next();
   const TemporaryFolder folder;
   const fs::path file = folder / "kept.safetensors";
-  keep_failed_step(file, experiment, {.what = "the loss", .found = {}, .epoch = 1, .step = 1, .batch = 5}, batch,
-                   {});
+  keep_failed_step(file, experiment,
+                   {.what = "the loss", .found = {}, .epoch = 1, .step = 1, .batch = 5}, batch, {});
   const Recording again = KeptStep(file).run(cpu_device, DType::f32);
   const Pass pass{.training = true, .seed = 3, .step = 5};
   const Tensor loss = experiment.objective->loss(experiment.network->outputs(batch, pass), batch);
   EXPECT_EQ(again.entries[again.backward_order()[0]].outputs[0].value.all, loss.to_vector());
   EXPECT_FALSE(NonFiniteOrigin::of(again));
   batch.inputs.fill_(NAN);
-  keep_failed_step(file, experiment, {.what = "the loss", .found = {}, .epoch = 1, .step = 1, .batch = 5}, batch,
-                   {});
+  keep_failed_step(file, experiment,
+                   {.what = "the loss", .found = {}, .epoch = 1, .step = 1, .batch = 5}, batch, {});
   const KeptStep kept(file);
   EXPECT_EQ(found_in(kept).origin.where, Where::operand);
   EXPECT_EQ(found_in(kept).label(), "inputs");

@@ -159,8 +159,7 @@ TEST(StepHistograms, NoRowTwiceAfterAResume) {
   const Config config = data.config({"train.histogram_every=2", "checkpoint.every=4"});
   TestRun whole(config);
   whole.train();
-  const std::string expected =
-      read_file(whole.folder.histograms_path(), 1 << 24, ErrorKind::data);
+  const std::string expected = read_file(whole.folder.histograms_path(), 1 << 24, ErrorKind::data);
   const fs::path run = stopped_at(config, 8);
   {  // what a run that was killed later had written, and half a row
     std::ofstream more(run / "histograms.jsonl", std::ios::app);
