@@ -39,10 +39,14 @@ WeightsTensor stored(std::string name, const Tensor& tensor) {
 
 Tensor tensor_of(const SafetensorsFile& file, const SafetensorsTensor& one) {
   std::vector<int64_t> extents;
-  for (const uint64_t extent : one.shape) extents.push_back(static_cast<int64_t>(extent));
-  if (extents.size() > static_cast<size_t>(Shape::max_rank)) {
-    fail(ErrorKind::checkpoint, "{}: {}: expected at most {} axes, got {}", file.name(), one.name,
-         Shape::max_rank, extents.size());
+  bool fits = one.shape.size() <= static_cast<size_t>(Shape::max_rank);
+  for (const uint64_t extent : one.shape) {
+    extents.push_back(static_cast<int64_t>(extent));
+    fits = fits && extent < uint64_t{1} << 48;
+  }
+  if (!fits) {
+    fail(ErrorKind::checkpoint, "{}: {}: expected at most {} axes, each below 2^48", file.name(),
+         one.name, Shape::max_rank);
   }
   const Tensor tensor = empty(Shape(std::span<const int64_t>(extents)), {.dtype = one.dtype});
   std::memcpy(tensor.raw(), one.bytes.data(), one.bytes.size());
