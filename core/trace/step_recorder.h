@@ -20,7 +20,8 @@ class StepObserver : public TapeObserver {
 class StepRecorder final : public StepObserver {
  public:
   struct Options {
-    bool values = false;  ///< of every result and gradient; else shapes, bytes and times alone
+    bool values = false;      ///< of every result and gradient; else shapes, bytes and times alone
+    bool zero_units = false;  ///< counted of relu and relu6, fused ones too
   };
   StepRecorder() : StepRecorder(Options{}) {}
   explicit StepRecorder(const Options& options);
