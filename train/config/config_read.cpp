@@ -332,6 +332,52 @@ void refuse_unexpanded(const YamlNode& path) {
   if (!remedy.empty()) path.fail_expected("a path", remedy);
 }
 
+// A preset's name alone has no keys: model.recompute=true would be one.
+void refuse_key_of_name(const YamlNode& root, std::string_view assignment) {
+  constexpr std::string_view prefix = "model.";
+  const YamlNode* const model = root.find("model");
+  if (!assignment.starts_with(prefix) || !model || !model->is_scalar()) return;
+  const std::string name = model->text();
+  if (name.empty() || name == "from_weights") return;
+  const size_t equals = std::min(assignment.find('='), assignment.size());
+  const std::string_view key = assignment.substr(prefix.size(), equals - prefix.size());
+  const bool deeper = key.find_first_of(".[") != std::string_view::npos;
+  fail(ErrorKind::usage,
+       "command line: {}: model is the name {} alone. Its keys are given with it: "
+       "'model={{preset: {}, {}}}'.",
+       printable(assignment.substr(0, equals)), excerpt(name), printable(name),
+       deeper ? "..."
+              : fmt::format("{}: {}", printable(key),
+                            printable(assignment.substr(std::min(equals + 1, assignment.size())))));
+}
+
+// What a file says of the image's size and of the crop; 0: nothing that is a size.
+DataConfig image_sizes(const YamlNode& root) {
+  DataConfig data;
+  for (const auto& [key, size] : {std::pair("data.image_size", &data.image_size),
+                                  std::pair("data.resize_short", &data.resize_short)}) {
+    const YamlNode* const node = root.find_path(key);
+    if (!node) continue;
+    try {
+      *size = node->as_int();
+    } catch (const Error&) {  // reading the configuration says it
+      *size = 0;
+    }
+  }
+  return data;
+}
+
+// An override of the image's size alone keeps how much of an image the center crop shows.
+void keep_crop(const DataConfig& before, const std::vector<std::string>& overrides,
+               YamlNode& root) {
+  if (!sets(overrides, "data.image_size") || sets(overrides, "data.resize_short")) return;
+  const int64_t size = image_sizes(root).image_size;
+  if (before.resize_short <= 0 || before.image_size <= 0 || size <= 0) return;
+  const double ratio = static_cast<double>(size) / static_cast<double>(before.image_size);
+  const int64_t resize_short = std::lround(static_cast<double>(before.resize_short) * ratio);
+  root.set("data.resize_short", YamlNode::parse(std::to_string(resize_short), "command line"));
+}
+
 // An override of one size drops the other one of the file.
 void keep_one_batch_size(const std::vector<std::string>& overrides, Config& config) {
   const bool whole = sets(overrides, "train.batch_size");
@@ -343,7 +389,12 @@ void keep_one_batch_size(const std::vector<std::string>& overrides, Config& conf
 // A run that is read again keeps the paths of its file.
 Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool new_run = false) {
   refuse_preset(root);
-  for (const std::string& assignment : overrides) root.set_override(as_yaml(assignment));
+  const DataConfig before = image_sizes(root);
+  for (const std::string& assignment : overrides) {
+    refuse_key_of_name(root, assignment);
+    root.set_override(as_yaml(assignment));
+  }
+  keep_crop(before, overrides, root);
   for (const std::string_view key : path_keys) {
     const YamlNode* path = root.find_path(key);
     if (path && (new_run || sets(overrides, std::string(key)))) refuse_unexpanded(*path);

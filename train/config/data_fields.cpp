@@ -104,7 +104,8 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
        .high = 4096});
   v.field("channels", c.channels, {.about = "1 (gray) or 3 (RGB)", .low = 1, .high = 3});
   v.field("resize_short", c.resize_short,
-          {.about = "validation: shorter side before the center crop, pixels; 0: image_size",
+          {.about = "validation: shorter side before the center crop, pixels; 0: image_size; an "
+                    "override of image_size alone changes it in proportion",
            .low = 0,
            .high = 8192});
   v.field(
