@@ -329,27 +329,6 @@ void choose_f1(TrainSettings& train, Notes& notes) {
 
 // --- data ----------------------------------------------------------------------------------------
 
-// Whether a test folder is labelled as the training data are; an archive's often is not.
-bool is_labelled(const fs::path& test, const fs::path& train, const DataConfig& data) {
-  if (data.kind == DataKind::text) {
-    const auto has_folders = [](const fs::path& root) {
-      return !walk_files(root, "data.test", OnUnreadable::list).folders.empty();
-    };
-    return has_folders(test) == has_folders(train) && holds_texts(test);
-  }
-  std::vector<std::string> ignored;
-  try {
-    return open_image_folder(test, {.label_pattern = data.label_pattern,
-                                    .name = "data.test",
-                                    .on_unreadable = OnUnreadable::list,
-                                    .problems = &ignored})
-               .size() > 0;
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
-    return false;
-  }
-}
-
 // The splits that data.train holds, for data.train, data.val and data.test.
 void find_parts(DataConfig& data, Notes& notes) {
   const bool images = data.kind == DataKind::images;
@@ -405,6 +384,27 @@ void split_off_validation(DataConfig& data, Notes& notes) {
 }
 
 }  // namespace
+
+bool is_labelled(const std::filesystem::path& test, const std::filesystem::path& train,
+                 const DataConfig& data) {
+  if (data.kind == DataKind::text) {
+    const auto has_folders = [](const fs::path& root) {
+      return !walk_files(root, "data.test", OnUnreadable::list).folders.empty();
+    };
+    return has_folders(test) == has_folders(train) && holds_texts(test);
+  }
+  std::vector<std::string> ignored;
+  try {
+    return open_image_folder(test, {.label_pattern = data.label_pattern,
+                                    .name = "data.test",
+                                    .on_unreadable = OnUnreadable::list,
+                                    .problems = &ignored})
+               .size() > 0;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return false;
+  }
+}
 
 // A dense head is the same function, of features that can be cached, and without the relu that a
 // new head may die of.

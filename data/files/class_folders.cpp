@@ -51,8 +51,10 @@ void refuse_parts(const fs::path& root, std::string_view what,
     if (likely.names.empty()) {
       reading += "one of them as data.train and another as data.val";
     } else {
-      reading += fmt::format("two of them (data.train={} data.val={})", shown_path(root / parts[0]),
-                             shown_path(root / parts[1]));
+      reading +=
+          fmt::format("two of them ({}{} data.val={})",
+                      what == "--data" ? "--data " : "data.train=", shown_path(root / parts[0]),
+                      shown_path(root / parts[1]));
     }
     if (!texts && levels.size() > common.way.size() + 2) {
       reading += fmt::format(", or read all as one by data.label_pattern='*{}/{{label}}{}'",
