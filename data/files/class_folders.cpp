@@ -142,11 +142,13 @@ std::string refuse_splits(const fs::path& root, std::string_view what,
   }
   const bool assumed = is_class(root, named, folders.size() - named.size());
   if (!named.empty() && !assumed) {
+    const auto train = std::ranges::find(named, Split::train, split_of_name);
+    const bool trains = what != "evaluate" && train != named.end();
+    const fs::path one = root / (trains ? *train : named.front());
     fail(ErrorKind::data,
          "{}: expected class folders in {}, got {}, which names a split. Name one of the splits "
          "instead ({}), or {} if it is a class.",
-         what, shown_path(root), quoted_list(named), shown_path(root / named.front()),
-         as_classes(root / named.front(), texts));
+         what, shown_path(root), quoted_list(named), shown_path(one), as_classes(one, texts));
   }
   const CommonFolders common = common_folders(root, folders, texts);
   refuse_parts(root, what, folders, common, texts);

@@ -378,6 +378,20 @@ void keep_crop(const DataConfig& before, const std::vector<std::string>& overrid
   root.set("data.resize_short", YamlNode::parse(std::to_string(resize_short), "command line"));
 }
 
+// An override of data.channels alone, to gray, averages what the file says of three channels.
+void keep_gray(const std::vector<std::string>& overrides, YamlNode& root) {
+  const YamlNode* const channels = root.find_path("data.channels");
+  if (!sets(overrides, "data.channels") || !channels->is_scalar() || channels->text() != "1")
+    return;
+  for (const char* key : {"data.mean", "data.std"}) {
+    const YamlNode* const list = root.find_path(key);
+    if (!list || !list->is_sequence() || list->size() != 3 || sets(overrides, key)) continue;
+    double sum = 0;
+    for (size_t i = 0; i < 3; ++i) sum += (*list)[i].as_double();
+    root.set(key, YamlNode::parse(fmt::format("[{}]", sum / 3), "command line"));
+  }
+}
+
 // An override of one size drops the other one of the file.
 void keep_one_batch_size(const std::vector<std::string>& overrides, Config& config) {
   const bool whole = sets(overrides, "train.batch_size");
@@ -395,6 +409,7 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool 
     root.set_override(as_yaml(assignment));
   }
   keep_crop(before, overrides, root);
+  keep_gray(overrides, root);
   for (const std::string_view key : path_keys) {
     const YamlNode* path = root.find_path(key);
     if (path && (new_run || sets(overrides, std::string(key)))) refuse_unexpanded(*path);

@@ -95,6 +95,15 @@ TEST(Config, KeysThatBelongTogetherAreChecked) {
   EXPECT_EQ(short_side({"data.image_size=224"}), 252);
   EXPECT_EQ(short_side({"data.image_size=48", "data.resize_short=108"}), 108);
   EXPECT_EQ(read_config_text("model: chollet\n", "t", {"data.image_size=48"}).data.resize_short, 0);
+  const auto mean = [](const std::vector<std::string>& overrides) {
+    return read_config_text("model: chollet\ndata: {mean: [0.5, 0.4, 0.3], std: [0.2, 0.2, 0.2]}\n",
+                            "t", overrides)
+        .data.mean;
+  };
+  EXPECT_EQ(mean({"data.channels=3"}).size(), 3u);
+  ASSERT_EQ(mean({"data.channels=1"}).size(), 1u);
+  EXPECT_NEAR(mean({"data.channels=1"})[0], 0.4, 1e-12);
+  EXPECT_EQ(mean({"data.channels=1", "data.mean=[0.7]"}), std::vector<double>{0.7});
   const std::string most = "model: chollet\ndata: {image_size: 16, resize_short: 256}\n";
   EXPECT_EQ(error_of(most, {"data.train_image_size=512"}), "no error");
   EXPECT_THAT(error_of(most, {"data.train_image_size=513"}),
