@@ -5,6 +5,7 @@
 #include "train/config/config.h"
 #include "train/config/device_name.h"
 #include "train/config/memory_limit.h"
+#include "train/config/preprocess_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -367,29 +368,35 @@ DataConfig image_sizes(const YamlNode& root) {
   return data;
 }
 
-// An override of the image's size alone keeps how much of an image the center crop shows.
-void keep_crop(const DataConfig& before, const std::vector<std::string>& overrides,
+// An override of the image's size alone keeps how much of an image the center crop shows. Returns
+// whether it changed the crop.
+bool keep_crop(const DataConfig& before, const std::vector<std::string>& overrides,
                YamlNode& root) {
-  if (!sets(overrides, "data.image_size") || sets(overrides, "data.resize_short")) return;
+  if (!sets(overrides, "data.image_size") || sets(overrides, "data.resize_short")) return false;
   const int64_t size = image_sizes(root).image_size;
-  if (before.resize_short <= 0 || before.image_size <= 0 || size <= 0) return;
+  if (before.resize_short <= 0 || before.image_size <= 0 || size <= 0) return false;
   const double ratio = static_cast<double>(size) / static_cast<double>(before.image_size);
   const int64_t resize_short = std::lround(static_cast<double>(before.resize_short) * ratio);
   root.set("data.resize_short", YamlNode::parse(std::to_string(resize_short), "command line"));
+  return resize_short != before.resize_short;
 }
 
 // An override of data.channels alone, to gray, averages what the file says of three channels.
-void keep_gray(const std::vector<std::string>& overrides, YamlNode& root) {
+// Returns whether it did.
+bool keep_gray(const std::vector<std::string>& overrides, YamlNode& root) {
   const YamlNode* const channels = root.find_path("data.channels");
   if (!sets(overrides, "data.channels") || !channels->is_scalar() || channels->text() != "1")
-    return;
+    return false;
+  bool averaged = false;
   for (const char* key : {"data.mean", "data.std"}) {
     const YamlNode* const list = root.find_path(key);
     if (!list || !list->is_sequence() || list->size() != 3 || sets(overrides, key)) continue;
     double sum = 0;
     for (size_t i = 0; i < 3; ++i) sum += (*list)[i].as_double();
     root.set(key, YamlNode::parse(fmt::format("[{}]", sum / 3), "command line"));
+    averaged = true;
   }
+  return averaged;
 }
 
 // An override of one size drops the other one of the file.
@@ -408,8 +415,8 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool 
     refuse_key_of_name(root, assignment);
     root.set_override(as_yaml(assignment));
   }
-  keep_crop(before, overrides, root);
-  keep_gray(overrides, root);
+  const bool cropped = keep_crop(before, overrides, root);
+  const bool averaged = keep_gray(overrides, root);
   for (const std::string_view key : path_keys) {
     const YamlNode* path = root.find_path(key);
     if (path && (new_run || sets(overrides, std::string(key)))) refuse_unexpanded(*path);
@@ -418,6 +425,8 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool 
   ConfigReader reader(&root, "", config.given);
   visit_fields(reader, config);
   reader.refuse_unknown();
+  if (cropped) config.given.emplace(crop_follows_size);
+  if (averaged) config.given.emplace(mean_follows_channels);
   keep_one_batch_size(overrides, config);
   check_together(root, config);
   // Of one rank, until settle_batch_size() knows their number.
