@@ -29,7 +29,7 @@ class Pages(ProgramTest):
     def graph(self, *target, name="page.html"):
         self.whisker("study", "graph", *target, "-o", name, "--force")
         page = self.folder / name
-        self.assertLess(page.stat().st_size, 2 << 20)
+        self.assertLess(page.stat().st_size, 2000000)
         self.browser.open(page)
         return page
 
@@ -142,6 +142,15 @@ class Pages(ProgramTest):
         self.browser.open(page, printed=True, dark=True)
         self.assertEqual(self.value("getComputedStyle(document.body).backgroundColor"), "rgb(246, 247, 249)")
         self.assertEqual(self.value("getComputedStyle(document.querySelector('.controls')).display"), "none")
+
+    def test_a_gradient_of_0_is_marked_and_an_address_names_its_frame(self):
+        self.graph("-e", "mean(relu(x @ w))", "x=const([[1, 2]])", "w=[[-1], [-1]]", "device=reference")
+        self.value("(location.hash = '#4', followAddress(), 0)")
+        self.assertEqual(self.text("#place"), "4 / 7")
+        self.assertEqual(self.value("document.querySelectorAll('#graph .node.dead').length"), 0)
+        self.browser.press("f")
+        dead = self.value("[...document.querySelectorAll('#graph .node.dead')].map(e => e.dataset.node)")
+        self.assertEqual(sorted(dead), ["1 matmul", "w"])
 
     def test_zoom_by_keys(self):
         self.graph("conv")
