@@ -79,7 +79,7 @@ ORDER = {
         train/ranks
         train train/inference
         train/loop
-        train/planning""",
+        train/planning train/report""",
     "apps": """
         apps/devices apps/study apps/terminal
         apps/ranks

@@ -2,8 +2,8 @@
 
 #include "apps/terminal/inputs.h"
 #include "core/draw/markup.h"
+#include "core/draw/page.h"
 #include "core/error.h"
-#include "core/io/checksum_mark.h"
 #include "core/io/counted.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
@@ -116,46 +116,7 @@ class Page {
   std::map<std::string, std::string> made_;
 };
 
-constexpr std::string_view page_begin = R"html(<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content=")html";
 constexpr std::string_view page_mark = "whisker evaluate --worst";
-
-constexpr std::string_view page_head = R"html(">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>What the network gets wrong</title>
-<style>
-)html";
-constexpr std::string_view page_rest = R"html(* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1500px; padding: 1.5rem; background: var(--back); color: var(--text);
-  font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; margin: 0 0 .3rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .8rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .6rem; }
-p { margin: .15rem 0; }
-.lead, .path { color: var(--soft); }
-ul { list-style: none; margin: 0; padding: 0; display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); }
-.card { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--wrong);
-  border-radius: 8px; padding: .7rem; overflow: hidden; }
-.card.right { border-left-color: var(--right); }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: .4rem; margin-bottom: .5rem; }
-.pair img { width: 100%; height: auto; border-radius: 4px; display: block; }
-.verdict span { color: var(--wrong); }
-.right .verdict span { color: var(--right); }
-.path { font-size: .82rem; overflow-wrap: anywhere; }
-.text { white-space: pre-wrap; overflow-wrap: anywhere; border-bottom: 1px solid var(--line);
-  padding-bottom: .5rem; margin-bottom: .5rem; }
-table { border-collapse: collapse; background: var(--card); }
-th, td { border: 1px solid var(--line); padding: .3rem .7rem; text-align: left; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-</style>
-</head>
-<body>
-)html";
 
 // Pairs (label, predicted) with the examples mistaken so, the most frequent first.
 using Pairs =
@@ -209,7 +170,7 @@ std::string shown_text(const SequenceExample& example, const Network& network) {
 }
 
 bool is_worst_page(std::string_view content) {
-  return content.starts_with(page_begin) && checksum_matches(content, page_mark);
+  return is_page(content, page_mark);
 }
 
 std::string worst_page(const Network& network, std::vector<EvaluatedExample> examples, size_t count,
@@ -223,8 +184,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
   const auto wrong = std::ranges::count_if(
       examples, [](const EvaluatedExample& one) { return one.label != one.predicted; });
   Page page(network, common_folder_size(examples));
-  std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head) +
-                     page_colors() + std::string(page_rest);
+  std::string text = begin_page(page_mark, "What the network gets wrong");
   text += fmt::format(
       "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} {} "
       "classified wrong.{}</p>\n</header>\n<main>\n",
@@ -236,7 +196,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
   count = std::min(count, examples.size());
   text += fmt::format(
       "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} of the largest "
-      "loss</h2>\n<ul>\n",
+      "loss</h2>\n<ul class=\"cards\">\n",
       counted(static_cast<int64_t>(count), example));
   for (size_t i = 0; i < count; ++i) text += page.card(examples[i]);
   text += "</ul>\n</section>\n";
@@ -253,7 +213,8 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
     }
     text += "</tbody>\n</table>\n";
     for (const auto& [pair, of_pair] : pairs) {
-      text += fmt::format("<h3>{} taken for {}</h3>\n<ul>\n", name(pair.first), name(pair.second));
+      text += fmt::format("<h3>{} taken for {}</h3>\n<ul class=\"cards\">\n", name(pair.first),
+                          name(pair.second));
       for (size_t i = 0; i < std::min(of_pair.size(), cards_per_pair); ++i) {
         text += page.card(*of_pair[i]);
       }
@@ -261,9 +222,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
     }
     text += "</section>\n";
   }
-  text += "</main>\n</body>\n</html>\n";
-  set_checksum(text, page_mark);
-  return text;
+  return finished_page(text + "</main>\n", page_mark);
 }
 
 }  // namespace whisker
