@@ -5,16 +5,11 @@
 #include "core/draw/page.h"
 #include "core/error.h"
 #include "core/io/counted.h"
-#include "core/io/file.h"
 #include "core/io/text.h"
-#include "core/io/utf8.h"
-#include "data/codec/decode.h"
 #include "data/codec/encode_jpeg.h"
-#include "train/inference/class_activation.h"
-#include "train/inference/image_input.h"
+#include "train/inference/shown_example.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 #include <variant>
@@ -80,25 +75,15 @@ class Page {
     if (found != made_.end()) return found->second;
     std::string text;
     try {
-      const std::string bytes =
-          read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream);
-      Decoded decoded;
-      decode(bytes_of(bytes), {.rules = network_.preprocess().rules}, decoded);
-      const Image& image = decoded.image;
-      const Image seen = seen_image(network_.preprocess(), image);
-      ImageInput input(network_);
-      ImageInput::Batch batch = input.batch(1);
-      input.set(batch, 0, image);
-      const Tensor inputs = input.take(std::move(batch), std::array{int64_t{0}});
-      const ActivationMap map =
-          class_activation_maps(network_, inputs, std::vector{one.predicted}).front();
+      const ShownImage image = shown_image(network_, one.path, one.predicted);
+      const Image& seen = image.seen;
       text = fmt::format(
           "<div class=\"pair\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"{}\" "
           "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network "
           "sees "
           "{}\" loading=\"lazy\"></div>\n",
           data_uri(seen), seen.width, seen.height, markup(short_name(one.path)),
-          data_uri(with_heat(seen, map)), seen.width, seen.height, markup(predicted));
+          data_uri(image.heat), seen.width, seen.height, markup(predicted));
     } catch (const Error& error) {
       text = fmt::format("<p>{}</p>\n", markup(bare_reason(one.path, error.what())));
     }
@@ -134,40 +119,6 @@ Pairs confused_pairs(const std::vector<EvaluatedExample>& examples) {
 }
 
 }  // namespace
-
-std::string shown_text(const SequenceExample& example, const Network& network) {
-  constexpr size_t most_begin = 500, most_end = 200;  // code points
-  const std::string& text = example.text;
-  if (!text.empty()) {
-    const size_t count = count_code_points(text);
-    if (count <= most_begin + most_end) return text;
-    size_t begin = 0, end = text.size();
-    for (size_t i = 0; i < most_begin; ++i) begin += utf8_sequence_length(text.substr(begin, 4));
-    const auto continues = [&](size_t at) {
-      return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U;
-    };
-    for (size_t i = 0; i < most_end; ++i) {
-      do --end;
-      while (continues(end));
-    }
-    return fmt::format("{} [… {} characters …] {}", text.substr(0, begin),
-                       count - most_begin - most_end, text.substr(end));
-  }
-  constexpr size_t first_values = 60, last_values = 20;
-  const std::vector<std::string>& names = network.input<RowsInput>().names;
-  const size_t count = example.values.size();
-  std::string shown;
-  for (size_t i = 0; i < count; ++i) {
-    if (i == first_values && count > first_values + last_values) {
-      i = count - last_values;
-      shown += fmt::format(", [… {} values …]", i - first_values);
-    }
-    if (i > 0) shown += ", ";
-    if (i < names.size()) shown += names[i] + " ";
-    shown += fmt::format("{:.6g}", example.values[i]);
-  }
-  return shown;
-}
 
 bool is_worst_page(std::string_view content) {
   return is_page(content, page_mark);

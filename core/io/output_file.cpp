@@ -81,10 +81,11 @@ bool is_run_file(const fs::path& path) {
   if (error) return false;
   if (folder.filename() == "last" && is_run_folder(folder.parent_path())) return true;
   if (!is_run_folder(folder)) return false;
-  static constexpr std::array<std::string_view, 12> names = {
-      "config.yaml",      "metrics.jsonl", "log.txt", "log.rank*.txt",
-      "best.safetensors", "split.csv",     "lock",    "trace.json",
-      "trace.rank*.json", "find_lr.svg",   "last",    "report.html"};
+  static constexpr std::array<std::string_view, 13> names = {
+      "config.yaml",         "metrics.jsonl", "log.txt", "log.rank*.txt",
+      "best.safetensors",    "split.csv",     "lock",    "trace.json",
+      "trace.rank*.json",    "find_lr.svg",   "last",    "report.html",
+      "examples.safetensors"};
   for (const std::string_view name : names) {
     if (matches_pattern(name, path.filename().string())) return true;
   }

@@ -324,7 +324,8 @@ bool Trainer::finish_epoch() {
   EpochEvent event{.epoch = state_.epoch,
                    .epochs = ended.epochs,
                    .train_loss = ended.epoch_loss.value_or(0),
-                   .train_accuracy = ended.epoch_accuracy};
+                   .train_accuracy = ended.epoch_accuracy,
+                   .learning_rate = ended.learning_rate};
   const bool last = state_.epoch + 1 == config.train.epochs || stop_reason_ == StopReason::planned;
   if (!last && !stop_reason_) {  // its first batches are made while validation runs
     epoch_ahead_ = state_.epoch + 1;
@@ -354,6 +355,7 @@ bool Trainer::finish_epoch() {
   report(std::move(event));
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();
+  if (after_epoch_ && folder_.writes()) writer_.after_saving(after_epoch_);
   pace_.add_between_epochs(now() - begin - prepared_);
   return true;
 }

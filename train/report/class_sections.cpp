@@ -134,7 +134,8 @@ std::string confusion_section(const RunRecord& run) {
                                    .classes = run.classes.classes,
                                    .counts = run.classes.confusion}));
     html += report_note(
-        "A row is a label, a column what was predicted; the darker, the larger the part of the "
+        "A row is a label, a column what was predicted; the stronger the color, the larger the "
+        "part of the "
         "row. "
         "Right predictions are on the diagonal.");
   } else {

@@ -13,7 +13,7 @@ namespace whisker {
 namespace {
 
 constexpr size_t most_points = 250;
-constexpr double chart_width = 480, chart_height = 320;
+constexpr double chart_width = 400, chart_height = 290;
 
 using Points = std::vector<std::pair<double, double>>;
 

@@ -48,8 +48,8 @@ Chart square_chart(std::string title, std::string x, std::string y) {
   return {.title = std::move(title),
           .x = {.label = std::move(x), .low = 0, .high = 1},
           .y = {.label = std::move(y), .low = 0, .high = 1},
-          .width = 420,
-          .height = 400};
+          .width = 370,
+          .height = 360};
 }
 
 std::string threshold_table(const ScoreCurve& curve, const std::string& positive) {
@@ -113,8 +113,8 @@ std::string calibration_section(const RunRecord& run) {
                   .x = {.label = "probability of the predicted class", .low = 0, .high = 1},
                   .y = {.label = run.validation->of, .low = 0},
                   .series = {std::move(counts)},
-                  .width = 420,
-                  .height = 400};
+                  .width = 370,
+                  .height = 360};
   const double error = calibration.expected_error();
   std::string html = fmt::format("<div class=\"charts\">\n{}{}</div>\n", chart_svg(reliability),
                                  chart_svg(histogram));
@@ -189,8 +189,8 @@ std::string forecast_section(const RunRecord& run) {
                          .x = {.label = "validation window"},
                          .y = {.label = "value"},
                          .series = {std::move(truth), std::move(forecast)},
-                         .width = 480,
-                         .height = 320});
+                         .width = 400,
+                         .height = 290});
   }
   std::string html = fmt::format("<div class=\"charts\">\n{}</div>\n", charts);
   html += report_note(fmt::format(

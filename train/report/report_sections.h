@@ -25,6 +25,8 @@ std::string confusion_section(const RunRecord& run);
 std::string per_class_section(const RunRecord& run);
 std::string calibration_section(const RunRecord& run);
 std::string two_class_section(const RunRecord& run);
+std::string mistakes_section(const RunRecord& run);
+std::string samples_section(const RunRecord& run);
 std::string forecast_section(const RunRecord& run);
 std::string time_section(const RunRecord& run);
 std::string data_section(const RunRecord& run);

@@ -232,6 +232,8 @@ RunRecord read_run_record(const fs::path& folder) {
     run.validation = read_validation_examples(whole / "validation.safetensors");
     count_classes(run);
   });
+  part("examples.safetensors",
+       [&] { run.examples = read_report_examples(whole / "examples.safetensors"); });
   part("best.safetensors", [&] { read_best(run, whole / "best.safetensors"); });
   return run;
 }

@@ -4,6 +4,7 @@
 
 #include "core/io/yaml.h"
 #include "train/metrics/validation_examples.h"
+#include "train/report/report_examples.h"
 
 #include <array>
 #include <cstdint>
@@ -61,6 +62,7 @@ struct RunRecord {
   std::vector<std::pair<std::string, std::string>> environment;
   ClassCounts classes;                           ///< of the validation
   std::optional<ValidationExamples> validation;  ///< of the best weights
+  std::optional<ReportExamples> examples;        ///< images and texts to show
   std::vector<std::string> problems;             ///< files that could not be read, and why
 
   /// A scalar of the configuration, or `otherwise`.

@@ -26,6 +26,9 @@ pre { background: var(--card); border: 1px solid var(--line); border-radius: 8px
   overflow-x: auto; font: 13px/1.4 ui-monospace, Menlo, Consolas, monospace; }
 summary { cursor: pointer; margin: .4rem 0; }
 nav a { color: var(--c0); margin-right: 1rem; white-space: nowrap; display: inline-block; }
+ul.samples { list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
+  grid-template-columns: repeat(auto-fill, minmax(110px, 1fr)); }
+.samples img { width: 100%; height: auto; border-radius: 4px; display: block; }
 .bar { display: inline-block; height: .7rem; margin-right: .6rem; background: var(--c0); }
 @media print { nav { display: none; } pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
 )css";
@@ -63,10 +66,13 @@ std::string examples_text(int64_t count, std::string_view of) {
 }
 
 std::string run_report(const RunRecord& run) {
-  const std::string body = curves_section(run) + forecast_section(run) + confusion_section(run) +
-                           per_class_section(run) + calibration_section(run) +
-                           two_class_section(run) + time_section(run) + data_section(run) +
-                           config_section(run) + environment_section(run) + commands_section(run);
+  std::string body;
+  for (const auto section :
+       {curves_section, forecast_section, confusion_section, per_class_section, calibration_section,
+        two_class_section, mistakes_section, samples_section, time_section, data_section,
+        config_section, environment_section, commands_section}) {
+    body += section(run);
+  }
   return finished_page(fmt::format("{}<header>\n<h1>{}</h1>\n{}{}</header>\n<main>\n{}</main>\n",
                                    begin_page(mark, "Run " + run.name, rules), markup(run.name),
                                    verdict_section(run), navigation(body), body),
