@@ -15,7 +15,7 @@ std::string data_uri(std::string_view jpeg) {
 }
 
 std::string img(std::string_view jpeg, std::string_view alt) {
-  return fmt::format("<img src=\"{}\" alt=\"{}\" loading=\"lazy\">", data_uri(jpeg), markup(alt));
+  return fmt::format("<img src=\"{}\" alt=\"{}\">", data_uri(jpeg), markup(alt));
 }
 
 std::string words_line(const ReportExample& example, const std::string& predicted) {
