@@ -1,6 +1,8 @@
 // The folder a run writes: never overwritten, one writer at a time.
 //   config.yaml        the resolved configuration
 //   metrics.jsonl      one object per logged step and per epoch
+//   metrics.csv        a row per epoch
+//   tensorboard/       with train.tensorboard: an event file per start or resume
 //   log.txt            the terminal's messages
 //   log.rank1.txt      those of rank 1, with train.log_ranks
 //   best.safetensors   best weights so far, with classes and preprocessing

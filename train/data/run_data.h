@@ -57,6 +57,9 @@ struct RunData {
   double fraction_of(int64_t count) const {
     return static_cast<double>(count) / static_cast<double>(train_size + val_size);
   }
+  /// Of each validation image, text or row the path, relative to the data's folder; of a line
+  /// "file:line". Empty for other data.
+  std::vector<std::string> val_paths() const;
   /// "7,000 training and 1,000 validation images in 2 classes".
   std::string describe() const;
   /// Number and fraction of training examples of each class, of the first twenty; "" unless the

@@ -113,6 +113,8 @@ TrainResult Trainer::run() {
   start_ = Clock::now();
   epoch_start_ = now();
   start_from_rank_0(experiment_);
+  log_.begin_csv(folder_.path(), *make_metrics(*experiment_.network));
+  if (config.train.tensorboard && !is_done()) log_.begin_tensorboard(folder_.path(), state_.step);
   if (validate_first_) validate_last_epoch();
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
@@ -323,6 +325,7 @@ bool Trainer::finish_epoch() {
   prepared_ = 0;
   EpochEvent event{.epoch = state_.epoch,
                    .epochs = ended.epochs,
+                   .learning_rate = ended.learning_rate,
                    .train_loss = ended.epoch_loss.value_or(0),
                    .train_accuracy = ended.epoch_accuracy,
                    .learning_rate = ended.learning_rate};
@@ -453,7 +456,9 @@ void Trainer::tell_notes() {
   for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
     if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
   }
-  if (const std::string note = writer_.take_note(); !note.empty()) observer_.on_message(note);
+  for (const std::string& note : {writer_.take_note(), log_.take_note()}) {
+    if (!note.empty()) observer_.on_message(note);
+  }
 }
 
 }  // namespace whisker

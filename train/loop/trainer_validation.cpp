@@ -119,8 +119,7 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   if (examples_) {
     ValidationExamples examples = examples_->of_all_ranks(experiment_.ranks->group());
     examples.epoch = state_.epoch + 1;
-    examples.paths = validation_paths(experiment_.data);
-    if (std::ssize(examples.paths) != examples.size()) examples.paths.clear();  // a user's source
+    if (std::ssize(val_paths_) == examples.size()) examples.paths = val_paths_;  // else a user's
     write_examples = [path = folder_.validation(), all = std::move(examples)] {
       write_validation_examples(path, all);
     };

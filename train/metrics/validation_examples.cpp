@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -51,9 +50,8 @@ const char* take_bytes(const char* from, std::vector<T>& values, size_t count) {
 void unpack_examples(const std::string& bytes, size_t count, std::vector<int64_t>& indices,
                      ValidationExamples& all) {
   const char* from = take_bytes(bytes.data(), indices, count);
-  each_array(all, [&](auto& values, size_t width) {
-    from = take_bytes(from, values, count * width);
-  });
+  each_array(all,
+             [&](auto& values, size_t width) { from = take_bytes(from, values, count * width); });
 }
 
 void sort_examples(std::span<const int64_t> indices, ValidationExamples& examples) {
@@ -87,8 +85,7 @@ int64_t ValidationExamples::size() const {
 float ValidationExamples::probability(int64_t example, int32_t of_class) const {
   const auto first = ranked.begin() + example * ranks;
   const auto found = std::find(first, first + ranks, of_class);
-  return found == first + ranks ? 0
-                                : probabilities[static_cast<size_t>(found - ranked.begin())];
+  return found == first + ranks ? 0 : probabilities[static_cast<size_t>(found - ranked.begin())];
 }
 
 double example_loss(float probability) {
@@ -104,7 +101,8 @@ ExampleCollector::ExampleCollector(const Signature& signature, int64_t examples)
     own_.targets = series->targets;
     own_.horizon = series->horizon;
     const int64_t numbers = examples * series->outputs();
-    own_.every = std::max<int64_t>(1, (numbers + most_forecast_numbers - 1) / most_forecast_numbers);
+    own_.every =
+        std::max<int64_t>(1, (numbers + most_forecast_numbers - 1) / most_forecast_numbers);
   }
 }
 
@@ -190,17 +188,6 @@ ValidationExamples ExampleCollector::of_all_ranks(RankGroup& ranks) {
   }
   if (!std::ranges::is_sorted(all_indices)) sort_examples(all_indices, all);
   return all;
-}
-
-std::vector<std::string> validation_paths(const RunData& data) {
-  if (data.images.val.files.empty()) return data.val_places;
-  const std::filesystem::path root = std::filesystem::absolute(data.images.val.root);
-  std::vector<std::string> paths;
-  for (const ImageFile& file : data.images.val.files) {
-    const std::filesystem::path path = file.path;  // a CSV may list absolute ones
-    paths.push_back(path.is_absolute() ? path.lexically_relative(root).string() : file.path);
-  }
-  return paths;
 }
 
 }  // namespace whisker

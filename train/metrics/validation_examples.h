@@ -5,7 +5,6 @@
 #include "core/communicator/rank_group.h"
 #include "core/tensor/tensor.h"
 #include "data/dataset.h"
-#include "train/data/run_data.h"
 #include "train/model/signature.h"
 
 #include <cstddef>
@@ -80,8 +79,5 @@ class ExampleCollector {
   ValidationExamples own_;  // in the order of the batches
   std::vector<int64_t> indices_;
 };
-
-/// The paths of a run's validation examples, in the order of the data; empty for forecasts.
-std::vector<std::string> validation_paths(const RunData& data);
 
 }  // namespace whisker

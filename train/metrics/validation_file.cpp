@@ -78,10 +78,10 @@ class Reader {
     const SafetensorsTensor* const tensor = file_.find(name);
     if (!tensor) refuse(fmt::format("a tensor '{}'", name), "none");
     if (tensor->dtype != dtype_of<T>::value || tensor->shape.size() != axes) {
-      refuse(fmt::format("'{}' in {} with {} axes", name, safetensors_name(dtype_of<T>::value),
-                         axes),
-             fmt::format("{} of ({})", safetensors_name(tensor->dtype),
-                         fmt::join(tensor->shape, ",")));
+      refuse(
+          fmt::format("'{}' in {} with {} axes", name, safetensors_name(dtype_of<T>::value), axes),
+          fmt::format("{} of ({})", safetensors_name(tensor->dtype),
+                      fmt::join(tensor->shape, ",")));
     }
     std::vector<int64_t> shape;
     for (const uint64_t extent : tensor->shape) {
