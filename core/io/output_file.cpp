@@ -3,7 +3,6 @@
 #include "core/io/run_files.h"
 #include "core/io/text.h"
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -81,11 +80,11 @@ bool is_run_file(const fs::path& path) {
   if (error) return false;
   if (folder.filename() == "last" && is_run_folder(folder.parent_path())) return true;
   if (!is_run_folder(folder)) return false;
-  static constexpr std::array<std::string_view, 13> names = {
-      "config.yaml",         "metrics.jsonl", "log.txt", "log.rank*.txt",
-      "best.safetensors",    "split.csv",     "lock",    "trace.json",
-      "trace.rank*.json",    "find_lr.svg",   "last",    "report.html",
-      "examples.safetensors"};
+  static constexpr std::string_view names[] = {
+      "config.yaml",      "metrics.jsonl", "metrics.csv", "log.txt",     "log.rank*.txt",
+      "best.safetensors", "split.csv",     "lock",        "trace.json",  "trace.rank*.json",
+      "find_lr.svg",      "last",          "report.html", "examples.safetensors",
+      "validation.safetensors"};
   for (const std::string_view name : names) {
     if (matches_pattern(name, path.filename().string())) return true;
   }

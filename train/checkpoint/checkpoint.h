@@ -51,12 +51,7 @@ class CheckpointWriter {
   /// A message for the user about such files, once they were waited for; "" for none.
   std::string take_note() { return std::exchange(note_, ""); }
   /// Runs `job`, which throws nothing, on that thread after what is to be saved so far.
-  void after_saving(const std::function<void()>& job) {
-    enqueue([job] {
-      job();
-      return std::string();
-    });
-  }
+  void after_saving(std::function<void()> job);
   /// Waits until everything is on disk; rethrows the first failure.
   void finish();
 

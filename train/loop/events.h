@@ -85,7 +85,6 @@ struct EpochEvent {
   double learning_rate = 0;  ///< of the last step
   double train_loss = 0;
   std::optional<double> train_accuracy = {};  ///< unset for a regression
-  double learning_rate = 0;                   ///< of the epoch's last step
   std::optional<double> val_loss = {};        ///< set when the epoch was validated
   std::vector<Figure> val_figures = {};       ///< the task's metrics from validation
   bool best = false;

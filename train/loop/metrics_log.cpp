@@ -62,7 +62,6 @@ void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
   json.field("step", step).field("learning_rate", event.learning_rate);
   json.field("train_loss", event.train_loss);
   if (event.train_accuracy) json.field("train_accuracy", *event.train_accuracy);
-  json.field("learning_rate", event.learning_rate);
   if (event.val_loss) {
     write_validation(json, *event.val_loss, event.val_figures);
     json.field("best", event.best);

@@ -327,8 +327,7 @@ bool Trainer::finish_epoch() {
                    .epochs = ended.epochs,
                    .learning_rate = ended.learning_rate,
                    .train_loss = ended.epoch_loss.value_or(0),
-                   .train_accuracy = ended.epoch_accuracy,
-                   .learning_rate = ended.learning_rate};
+                   .train_accuracy = ended.epoch_accuracy};
   const bool last = state_.epoch + 1 == config.train.epochs || stop_reason_ == StopReason::planned;
   if (!last && !stop_reason_) {  // its first batches are made while validation runs
     epoch_ahead_ = state_.epoch + 1;

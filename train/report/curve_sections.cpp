@@ -64,23 +64,6 @@ Points training_points(const RunRecord& run, std::string_view of_steps,
   return points.size() >= 4 ? points : by_epoch(run, of_epochs);
 }
 
-// What a metric's curve is drawn of; a language model's is plainer than its loss.
-std::string curve_metric(const RunRecord& run) {
-  const auto has = [&](const std::string& name) {
-    return std::ranges::any_of(
-        run.epochs, [&](const LoggedEpoch& one) { return one.values.contains("val_" + name); });
-  };
-  const std::string metric = run.metric();
-  if (metric != "loss" && has(metric)) return metric;
-  for (const char* name : {"accuracy", "mae"}) {
-    if (metric != "loss" && has(name)) return name;
-  }
-  for (const char* name : {"bits_per_character", "perplexity", "accuracy", "mae"}) {
-    if (has(name)) return name;
-  }
-  return "";
-}
-
 std::string in_words(std::string name) {
   std::ranges::replace(name, '_', ' ');
   return name;
@@ -119,6 +102,27 @@ class CurveCharts {
 };
 
 }  // namespace
+
+// A language model's metrics are plainer than its loss.
+std::string curve_metric(const RunRecord& run) {
+  const auto has = [&](const std::string& name) {
+    return std::ranges::any_of(
+        run.epochs, [&](const LoggedEpoch& one) { return one.values.contains("val_" + name); });
+  };
+  const std::string metric = run.metric();
+  if (metric != "loss" && has(metric)) return metric;
+  for (const char* name : {"accuracy", "mae"}) {
+    if (metric != "loss" && has(name)) return name;
+  }
+  for (const char* name : {"bits_per_character", "perplexity", "accuracy", "mae"}) {
+    if (has(name)) return name;
+  }
+  return "";
+}
+
+ChartSeries epoch_series(const RunRecord& run, std::string_view key, std::string name) {
+  return series_of(std::move(name), by_epoch(run, key));
+}
 
 std::string curves_section(const RunRecord& run) {
   if (run.epochs.empty() && run.steps.empty()) {

@@ -21,8 +21,8 @@ std::string img(std::string_view jpeg, std::string_view alt) {
 std::string words_line(const ReportExample& example, const std::string& predicted) {
   std::string words;
   for (const auto& [word, weight] : example.words) {
-    words += fmt::format("{}<strong>{}</strong> {:+.2f}", words.empty() ? "" : ", ", markup(word),
-                         weight);
+    words += fmt::format("{}<strong>{}</strong> {:+.2f}", words.empty() ? "" : ", ",
+                         word == " " ? "(space)" : markup(word), weight);
   }
   return words.empty()
              ? ""

@@ -1,6 +1,7 @@
 #include "train/report/report_writer.h"
 
 #include "core/io/text.h"
+#include "train/report/model_card.h"
 #include "train/report/run_report.h"
 
 #include <exception>
@@ -19,6 +20,7 @@ void ReportWriter::update() {
 std::string ReportWriter::finish(const std::function<void()>& add_examples) {
   std::string without;
   try {
+    write_model_card(run_);
     if (add_examples) add_examples();
   } catch (const std::exception& error) {
     without = fmt::format(", without new examples: {}", error.what());

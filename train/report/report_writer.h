@@ -16,7 +16,8 @@ class ReportWriter {
   /// After an epoch, on any one thread at a time: writes it as far as all reports together take at
   /// most 1 % of the time since construction. Throws nothing.
   void update();
-  /// Calls `add_examples`, if there is one, and writes the report, whatever it takes. Returns a
+  /// Writes the model card, calls `add_examples`, if there is one, and writes the report, whatever
+  /// it takes. Returns a
   /// message: where it is, or what was not written, and why.
   std::string finish(const std::function<void()>& add_examples = {});
 

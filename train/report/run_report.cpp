@@ -24,6 +24,7 @@ constexpr std::string_view rules = R"css(.sentence { font-size: 1.15rem; max-wid
 .scroll svg { border: 1px solid var(--line); border-radius: 8px; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem;
   overflow-x: auto; font: 13px/1.4 ui-monospace, Menlo, Consolas, monospace; }
+td.value { white-space: pre-wrap; overflow-wrap: anywhere; }
 summary { cursor: pointer; margin: .4rem 0; }
 nav a { color: var(--c0); margin-right: 1rem; white-space: nowrap; display: inline-block; }
 ul.samples { list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
@@ -73,9 +74,13 @@ std::string run_report(const RunRecord& run) {
         config_section, environment_section, commands_section}) {
     body += section(run);
   }
+  return report_page("Run " + run.name, verdict_section(run), body);
+}
+
+std::string report_page(std::string_view title, std::string_view lead, std::string_view sections) {
   return finished_page(fmt::format("{}<header>\n<h1>{}</h1>\n{}{}</header>\n<main>\n{}</main>\n",
-                                   begin_page(mark, "Run " + run.name, rules), markup(run.name),
-                                   verdict_section(run), navigation(body), body),
+                                   begin_page(mark, title, rules), markup(title), lead,
+                                   navigation(sections), sections),
                        mark);
 }
 

@@ -1,6 +1,7 @@
 // What the run was: data, configuration, environment, and the commands that go on from it.
 #include "core/draw/markup.h"
 #include "core/io/text.h"
+#include "train/config/config.h"
 #include "train/report/report_sections.h"
 
 #include <algorithm>
@@ -11,14 +12,37 @@ namespace {
 std::string table_of(const std::vector<std::pair<std::string, std::string>>& rows) {
   std::string html = "<div class=\"scroll\"><table>\n<tbody>\n";
   for (const auto& [name, value] : rows) {
-    html +=
-        fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", markup(name), markup(value));
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td></tr>\n",
+                        markup(name), markup(value));
   }
   return html + "</tbody>\n</table></div>\n";
 }
 
 std::string pre(std::string_view text) {
   return fmt::format("<pre>{}</pre>\n", markup(text, KeptLines::all));
+}
+
+// The settings that are not the default, by dotted path.
+void add_changed(const YamlNode& now, const YamlNode* usual, const std::string& path,
+                 std::vector<std::pair<std::string, std::string>>& rows) {
+  if (usual && now == *usual) return;
+  if (!now.is_map() || path == "model") {
+    if (path.empty() || path == "runs" || path == "name") return;
+    std::string text = now.is_scalar() ? now.text() : now.emit();
+    while (text.ends_with('\n')) text.pop_back();
+    rows.emplace_back(path, without_folders(text.empty() ? "\"\"" : text));
+    return;
+  }
+  for (size_t i = 0; i < now.size(); ++i) {
+    const std::string& key = now.keys()[i];
+    add_changed(now[i], usual ? usual->find(key) : nullptr, path.empty() ? key : path + "." + key,
+                rows);
+  }
+}
+
+const YamlNode& usual_config() {
+  static const YamlNode usual = YamlNode::parse(print_config({}), "defaults");
+  return usual;
 }
 
 // For a shell, where the name needs it.
@@ -60,11 +84,16 @@ std::string data_section(const RunRecord& run) {
 }
 
 std::string config_section(const RunRecord& run) {
-  const std::string text = run.config.is_null() ? "" : without_folders(run.config.emit());
-  return report_section("config", "Configuration",
-                        text.empty() ? report_note("Not known: config.yaml cannot be read.")
-                                     : "<details open><summary>config.yaml, every key</summary>\n" +
-                                           pre(text) + "</details>\n");
+  constexpr std::string_view heading = "Configuration";
+  if (run.config.is_null()) {
+    return report_section("config", heading, report_note("Not known: config.yaml cannot be read."));
+  }
+  std::vector<std::pair<std::string, std::string>> changed;
+  add_changed(run.config, &usual_config(), "", changed);
+  return report_section("config", heading,
+                        "<h3>Other than the defaults of this version</h3>\n" + table_of(changed) +
+                            "<details><summary>config.yaml, every key</summary>\n" +
+                            pre(without_folders(run.config.emit())) + "</details>\n");
 }
 
 std::string environment_section(const RunRecord& run) {
@@ -77,7 +106,7 @@ std::string environment_section(const RunRecord& run) {
                    : table_of(rows));
 }
 
-std::string commands_section(const RunRecord& run) {
+std::string use_commands(const RunRecord& run) {
   const std::string path = run_path(run);
   const std::string kind = run.setting("data.kind", "images");
   const std::string weights = shell_word(path + "/best.safetensors");
@@ -96,7 +125,11 @@ std::string commands_section(const RunRecord& run) {
           : kind == "text" ? fmt::format("# use it\nwhisker classify {} --text \"TEXT\"\n", weights)
           : kind == "series" ? fmt::format("# forecast\nwhisker classify {} FILE.csv\n", weights)
                              : fmt::format("# use it\nwhisker classify {} FILE...\n", weights);
-  return report_section("commands", "Train again, resume, use", pre(text));
+  return text;
+}
+
+std::string commands_section(const RunRecord& run) {
+  return report_section("commands", "Train again, resume, use", pre(use_commands(run)));
 }
 
 }  // namespace whisker

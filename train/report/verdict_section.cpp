@@ -65,6 +65,12 @@ std::string result_text(const RunRecord& run) {
   return fmt::format("the loss is {} on {}", figure_text(run.figure("loss")), of);
 }
 
+double epochs_done(const RunRecord& run) {
+  double done = 0;
+  for (const LoggedEpoch& one : run.epochs) done = std::max(done, one.epoch);
+  return done;
+}
+
 std::string capitalised(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
   return text;
@@ -90,23 +96,21 @@ std::string test_text(const RunRecord& run) {
 
 }  // namespace
 
-std::string verdict_section(const RunRecord& run) {
-  const auto planned = run.setting("train.epochs", "?");
-  std::string whole;
-  double done = 0;
-  for (const LoggedEpoch& one : run.epochs) done = std::max(done, one.epoch);
+std::string verdict_text(const RunRecord& run) {
+  const double done = epochs_done(run);
   if (!run.best) {
-    whole =
-        fmt::format("Nothing has been validated yet: {:.0f} of {} epochs are done after {} on {}.",
-                    done, planned, human_seconds(run.seconds), device_text(run));
-  } else {
-    whole = fmt::format(
-        "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took "
-        "{} on {}.",
-        capitalised(result_text(run)), run.best->epoch, std::ceil(done), run.metric(),
-        human_seconds(run.seconds), device_text(run));
+    return fmt::format(
+        "Nothing has been validated yet: {:.0f} of {} epochs are done after {} on {}.", done,
+        run.setting("train.epochs", "?"), human_seconds(run.seconds), device_text(run));
   }
-  std::string html = fmt::format("<p class=\"sentence\">{}</p>\n", markup(whole));
+  return fmt::format(
+      "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took {} on {}.",
+      capitalised(result_text(run)), run.best->epoch, std::ceil(done), run.metric(),
+      human_seconds(run.seconds), device_text(run));
+}
+
+std::string verdict_section(const RunRecord& run) {
+  std::string html = fmt::format("<p class=\"sentence\">{}</p>\n", markup(verdict_text(run)));
   if (const std::string test = test_text(run); !test.empty()) {
     html += fmt::format("<p>{}</p>\n", markup(test));
   } else if (run.best && run.metric() != "loss") {
@@ -118,7 +122,7 @@ std::string verdict_section(const RunRecord& run) {
                                 ? fmt::format(
                                       "The run had not ended when this was written: {:.0f} of {} "
                                       "epochs were done.",
-                                      done, planned)
+                                      epochs_done(run), run.setting("train.epochs", "?"))
                                 : capitalised(run.ended) + ".";
   html += report_note(state);
   for (const std::string& problem : run.problems) {
