@@ -51,6 +51,44 @@ class Reports(ProgramTest):
         (blocked / "examples.safetensors").mkdir()
         self.assertIn("without new examples", self.train_on(blocked).stderr)
 
+    def test_runs_are_compared_by_the_content_of_their_images(self):
+        one = self.train("one", "train.epochs=1")
+        shutil.copytree(self.folder / "val", self.folder / "moved")
+        for file in list((self.folder / "moved/c0").iterdir())[:2]:
+            file.rename(file.with_name("other_" + file.name))
+        (self.folder / "moved/c1/500.png").unlink()
+        self.whisker("train", "c.yaml", "data.train=train", "data.val=moved", "name=two", "optimizer.lr=0.1",
+                     "train.epochs=2")
+        self.assertIn("add -o FILE.html", self.whisker("report", one, "runs/two", code=2).stderr)
+        for _ in range(2):  # its own page is replaced
+            self.whisker("report", one, "runs/two", "-o", "both.html")
+        page = (self.folder / "both.html").read_text()
+        self.assertIn("9 validation examples are in all runs, by their content and label", page)
+        self.assertRegex(page, r'<th scope="row">optimizer.lr</th><td class="value">0.001</td><td class="value">0.1<')
+        self.assertIn(">10</td>", page)
+        self.assertIn(">9</td>", page)
+        self.assertNotIn(str(self.folder), page)
+        (self.folder / "both.html").write_text(page + " ")
+        self.assertIn("was edited", self.whisker("report", one, "runs/two", "-o", "both.html", code=2).stderr)
+        # Without the checkpoints nothing tells contents.
+        shutil.rmtree(one / "last")
+        self.whisker("report", one, "runs/two", "-o", "paths.html")
+        self.assertIn("7 validation examples are in all runs, by their path (not all runs recorded contents)",
+                      (self.folder / "paths.html").read_text())
+
+    def test_a_model_card_is_renewed_until_somebody_edits_it(self):
+        run = self.train("card", "train.epochs=1", "data.train=train")
+        card = (run / "README.md").read_text()
+        self.assertTrue(card.startswith("---\n# by whisker train"), card)
+        for text in ("pipeline_tag: image-classification", "## Licence\n\n*To be filled in.*", "2 classes: c0, c1.",
+                     "whisker classify runs/card/best.safetensors"):
+            self.assertIn(text, card)
+        self.train_on(run)
+        self.assertNotEqual((run / "README.md").read_text(), card)
+        (run / "README.md").write_text("# Mine\n")
+        self.whisker("train", "--resume", run, "train.epochs=3")
+        self.assertEqual((run / "README.md").read_text(), "# Mine\n")
+
     def test_mistaken_texts_have_the_words_that_weigh_most(self):
         rows = "".join(f"{('ham', 'spam')[i % 2]}\t{('see you', 'win cash')[(i + i // 9) % 2]} now {i}\n"
                        for i in range(60))
