@@ -183,6 +183,15 @@ class Ranks(ProgramTest):
                         bound = tolerance * max(1, abs(a[key])) * (10 if key == "gradient_norm" else 1)
                         self.assertAlmostEqual(a[key], b[key], delta=bound, msg=(kind, key, a, b))
 
+    def assert_same_examples(self, one, other):
+        (says, mine), (says_too, theirs) = (self.safetensors(run / "validation.safetensors") for run in (one, other))
+        self.assertEqual(says, says_too)
+        for exact in ("labels", "paths", "path_ends"):
+            self.assertEqual(mine[exact], theirs[exact], exact)
+        losses = [struct.unpack(f"<{len(tensors['losses']) // 4}f", tensors["losses"]) for tensors in (mine, theirs)]
+        for a, b in zip(*losses, strict=True):
+            self.assertAlmostEqual(a, b, places=4)
+
     def test_ranks_train_what_one_trains(self):
         exact = ["deterministic=true"]  # Algorithms that timing chooses may differ by more than the order of sums.
         lively = [*exact, "train.accumulate=2", "data.sampling=balanced", "ema.decay=0.9"]
@@ -193,6 +202,7 @@ class Ranks(ProgramTest):
                 for count in (2, 4):
                     done, run = self.train_ranks(count, f"ranks{number}_{count}", *overrides)
                     self.assert_same_course(one, run)
+                    self.assert_same_examples(one, run)
                     self.assertEqual(done.stdout, f"runs/ranks{number}_{count}\n")
                     self.assertIn(f"{count} ranks, Open MPI", done.stderr)
 

@@ -65,6 +65,10 @@ void Trainer::check_best() {
         read_best_weights(folder_.best(), *experiment_.network, best_figure_.name);
     if (state_.best_epoch >= 0) problem = found.problem;
     if (problem.empty() && state_.best_epoch >= 0) later = check_origin(found);
+    if (!found.temperature.empty()) {
+      observer_.on_message(fmt::format("{}: its temperature of {} goes with the next best weights",
+                                       printable(folder_.best().string()), found.temperature));
+    }
   }
   if (!later.empty()) observer_.on_message(later);
   problem = experiment_.ranks->group().from_leader(problem);

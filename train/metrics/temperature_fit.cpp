@@ -94,13 +94,14 @@ TemperatureFit LogitRows::fit(RankGroup& ranks) const {
   };
   double low = 1 / most_temperature, high = 1 / least_temperature, beta = 1;
   const Sums before = sums_of_all(beta), sharpest = sums_of_all(high), softest = sums_of_all(low);
-  if (sharpest.slope < 0 || softest.slope > 0 || sharpest.curvature + softest.curvature == 0) {
+  const bool blind = softest.slope >= 0;
+  if (blind || sharpest.slope <= 0) {
     fail(ErrorKind::data,
          "evaluate --calibrate: no temperature from {} to {} is best for these {} examples: {}. "
          "Use more examples, or others.",
          least_temperature, most_temperature, before.count,
-         sharpest.slope < 0 ? "the network is wrong in none, or hardly any, of them"
-                            : "the network does not tell their classes apart");
+         blind ? "the network does not tell their classes apart"
+               : "the network is wrong in none, or hardly any, of them");
   }
   Sums now = before;
   constexpr int most_steps = 200;

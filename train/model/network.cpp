@@ -317,6 +317,10 @@ Network Network::load(const SafetensorsFile& file, Device device, const GivenFac
   network.notes_ = std::move(info.notes);
   for (std::string& note : report.notes(file.name())) network.notes_.push_back(std::move(note));
   network.file_ = file.name();
+  if (const auto& calibration = network.signature_.calibration) {
+    network.notes_.push_back(fmt::format("{}: probabilities are those at its temperature of {}",
+                                         printable(file.name()), calibration->text()));
+  }
   return network;
 }
 

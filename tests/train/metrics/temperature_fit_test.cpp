@@ -68,17 +68,19 @@ TEST(TemperatureFit, OfOneLogitAndOfTwo) {
 TEST(TemperatureFit, LogitsOfAnySizeAreSafe) {
   RankGroup one;
   LogitRows rows;
-  add_rows(rows, {0, 120, 0, 120, 0, 120, 120, 0}, {1, 1, 0, 0});
-  EXPECT_NEAR(rows.fit(one).temperature, 120 / std::log(3.0), 120 / std::log(3.0) * 1e-9);
+  add_rows(rows, {0, 100, 0, 100, 0, 100, 100, 0}, {1, 1, 0, 0});
+  EXPECT_NEAR(rows.fit(one).temperature, 100 / std::log(3.0), 1e-7);
 }
 
 TEST(TemperatureFit, IsRefusedWhereNoneIsBest) {
   RankGroup one;
-  LogitRows right, wrong, equal;
+  LogitRows right, sure, wrong, equal;
   add_rows(right, {0, 2, 2, 0}, {1, 0});
+  add_rows(sure, {0, 2e4F, 2e4F, 0}, {1, 0});
   add_rows(wrong, {0, 2, 2, 0}, {0, 1});
   add_rows(equal, {1, 1, 1, 1}, {0, 1});
   EXPECT_THAT(message_of(ErrorKind::data, [&] { right.fit(one); }), HasSubstr("wrong in none"));
+  EXPECT_THAT(message_of(ErrorKind::data, [&] { sure.fit(one); }), HasSubstr("wrong in none"));
   EXPECT_THAT(message_of(ErrorKind::data, [&] { wrong.fit(one); }), HasSubstr("does not tell"));
   EXPECT_THAT(message_of(ErrorKind::data, [&] { equal.fit(one); }), HasSubstr("does not tell"));
 }
