@@ -9,6 +9,7 @@
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
+#include "train/config/config.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/score_curve.h"
 #include "train/report/report_sections.h"
@@ -26,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t most_disagreements = 30;
+const std::string unset = "(not set)";
 
 struct ComparedRun {
   RunRecord record;
@@ -180,8 +182,10 @@ class Comparison {
   }
 
   std::string settings() const {
+    // Before all runs the defaults: what a key means that is younger than a run.
     std::map<std::string, std::vector<std::string>> values;
-    for (size_t i = 0; i < runs_.size(); ++i) collect(runs_[i].record.config, "", i, values);
+    collect(YamlNode::parse(print_config({}), "defaults"), "", 0, values);
+    for (size_t i = 0; i < runs_.size(); ++i) collect(runs_[i].record.config, "", i + 1, values);
     std::string html = "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">setting</th>";
     for (const ComparedRun& run : runs_) {
       html += fmt::format("<th scope=\"col\">{}</th>", markup(run.title));
@@ -189,7 +193,12 @@ class Comparison {
     html += "</tr></thead>\n<tbody>\n";
     bool any = false;
     for (auto& [key, of_runs] : values) {
-      of_runs.resize(runs_.size(), "(not there)");
+      const bool rules = key.ends_with("rules");  // older runs keep theirs
+      of_runs.resize(runs_.size() + 1, unset);
+      for (std::string& value : of_runs) {
+        if (value == unset && !rules) value = of_runs[0];
+      }
+      of_runs.erase(of_runs.begin());
       if (key == "name" || key == "runs" ||
           std::ranges::count(of_runs, of_runs[0]) == std::ssize(of_runs)) {
         continue;
@@ -212,7 +221,7 @@ class Comparison {
       std::string text = node.is_scalar() ? node.text() : node.emit();
       while (text.ends_with('\n')) text.pop_back();
       std::vector<std::string>& of_runs = values[path];
-      of_runs.resize(run, "(not there)");
+      of_runs.resize(run, unset);
       of_runs.push_back(without_folders(text));
       return;
     }

@@ -1,6 +1,5 @@
 // What the run achieved, in one sentence, and what that sentence does not say.
 #include "core/draw/markup.h"
-#include "core/io/counted.h"
 #include "core/io/duration.h"
 #include "core/io/text.h"
 #include "train/metrics/metrics.h"
@@ -46,7 +45,11 @@ std::string result_text(const RunRecord& run) {
       run.best->of != "tokens" && std::isfinite(accuracy)) {
     const auto classes = std::ssize(run.classes.classes);
     return fmt::format("{} of {}{} are classified right", with_interval(accuracy, count), of,
-                       classes > 0 ? " in " + counted(classes, "class") : "");
+                       classes > 0 ? fmt::format(" in {} classes", grouped(classes)) : "") +
+           (std::isfinite(run.figure("top_5"))
+                ? fmt::format(" ({} among the five most probable classes)",
+                              percent_text(run.figure("top_5")))
+                : "");
   }
   if (const double mae = run.figure("mae"); std::isfinite(mae)) {
     const double naive = run.figure("naive_mae");
