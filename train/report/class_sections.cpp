@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t most_drawn = 200;  // classes of a matrix
 constexpr size_t most_listed = 30;  // classes of a table that is open
-constexpr size_t most_pairs = 20, worst_classes = 10;
+constexpr size_t most_pairs = 20, worst_classes = 10, most_rows = 2000;
 
 struct ConfusedPair {
   size_t label, predicted;
@@ -135,9 +135,9 @@ std::string confusion_section(const RunRecord& run) {
                                    .counts = run.classes.confusion}));
     html += report_note(
         "A row is a label, a column what was predicted; the stronger the color, the larger the "
-        "part of the "
-        "row. "
-        "Right predictions are on the diagonal.");
+        "part "
+        "of the row. Right predictions are on the diagonal.");
+    if (n > 50) html += report_note("The numbers of the classes are those of the table below.");
   } else {
     html = report_note(
         fmt::format("{} classes are too many for a matrix.", grouped(static_cast<int64_t>(n))));
@@ -174,12 +174,17 @@ std::string per_class_section(const RunRecord& run) {
   std::erase_if(worst, [](const ClassRow& row) { return row.examples == 0; });
   std::ranges::stable_sort(worst, {}, &ClassRow::f1);
   worst.resize(std::min(worst.size(), worst_classes));
+  const std::string all = n > most_rows
+                              ? fmt::format("The first {} of {} classes", grouped(most_rows),
+                                            grouped(static_cast<int64_t>(n)))
+                              : fmt::format("All {} classes", grouped(static_cast<int64_t>(n)));
+  rows.resize(std::min(n, most_rows));
   return report_section(
       "classes", heading,
-      fmt::format("<h3>The {} of the lowest F1</h3>\n{}<details><summary>All {} classes"
-                  "</summary>\n{}</details>\n",
-                  worst.size(), class_table(run.classes, worst, of),
-                  grouped(static_cast<int64_t>(n)), class_table(run.classes, rows, of)));
+      fmt::format("<h3>The {} of the lowest F1</h3>\n{}<details><summary>{}</summary>\n{}"
+                  "</details>\n",
+                  worst.size(), class_table(run.classes, worst, of), all,
+                  class_table(run.classes, rows, of)));
 }
 
 }  // namespace whisker

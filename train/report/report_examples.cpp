@@ -11,7 +11,7 @@
 namespace whisker {
 namespace {
 
-constexpr size_t most_examples = 100;
+constexpr size_t most_examples = 100, most_bytes = 2'000'000;
 
 struct NamedList {
   std::string_view name;
@@ -78,6 +78,7 @@ ReportExamples read_report_examples(const std::filesystem::path& path) {
   }
   const JsonValue json =
       JsonValue::parse(found->second, {.name = file.name(), .kind = ErrorKind::checkpoint});
+  size_t bytes = 0;
   ReportExamples all;
   all.epoch = json.at("epoch").as_int(0);
   all.left_out = json.at("left_out").as_string();
@@ -94,6 +95,11 @@ ReportExamples read_report_examples(const std::filesystem::path& path) {
       for (const NamedImage& image : pictures) {
         const SafetensorsTensor* tensor = file.find(tensor_name(one.name, i, image.name));
         if (!tensor || tensor->dtype != DType::u8) continue;
+        bytes += tensor->bytes.size();
+        if (bytes > most_bytes) {
+          fail(ErrorKind::checkpoint, "{}: expected at most {} bytes of images.", file.name(),
+               most_bytes);
+        }
         example.*image.image =
             std::string(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
       }

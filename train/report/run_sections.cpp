@@ -22,6 +22,18 @@ std::string pre(std::string_view text) {
   return fmt::format("<pre>{}</pre>\n", markup(text, KeptLines::all));
 }
 
+// Of thousands of files that could not be read, some are enough here.
+std::string first_lines(const std::string& text) {
+  constexpr int64_t most = 200;
+  size_t end = 0;
+  for (int64_t lines = 0; lines < most && end < text.size(); ++lines) {
+    end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  }
+  const auto left = std::count(text.begin() + static_cast<ptrdiff_t>(end), text.end(), '\n');
+  return text.substr(0, end) +
+         (left > 0 ? fmt::format("and {} more lines, in log.txt\n", left) : "");
+}
+
 // The settings that are not the default, by dotted path.
 void add_changed(const YamlNode& now, const YamlNode* usual, const std::string& path,
                  std::vector<std::pair<std::string, std::string>>& rows) {
@@ -79,7 +91,7 @@ std::string data_section(const RunRecord& run) {
   if (!rows.empty()) html += table_of(rows);
   html += run.told.empty()
               ? report_note("What was read, assumed and skipped is not known: log.txt is missing.")
-              : "<h3>What was read, assumed and skipped</h3>\n" + pre(run.told);
+              : "<h3>What was read, assumed and skipped</h3>\n" + pre(first_lines(run.told));
   return report_section("data", "Data", html);
 }
 

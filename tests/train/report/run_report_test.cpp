@@ -5,8 +5,10 @@
 #include "core/error.h"
 #include "tests/support/temporary_folder.h"
 #include "train/metrics/validation_examples.h"
+#include "train/report/report_writer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -153,6 +155,31 @@ TEST(RunReport, AnEditedOneIsKept) {
   EXPECT_THROW(write_run_report(folder.path(), page), Error);
   write_run_report(folder.path(), page, true);
   EXPECT_THROW(read_run_record(folder / "nothing"), Error);
+}
+
+TEST(RunReport, IsDrawnAfterAnEpochWhereItTakesOnePercentOfTheTime) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  ReportWriter writer(folder.path());
+  writer.update();
+  EXPECT_TRUE(std::filesystem::remove(folder / "report.html"));
+  writer.update();  // at once: that would be half of the time
+  EXPECT_FALSE(std::filesystem::exists(folder / "report.html"));
+  EXPECT_EQ(writer.finish(), "report: " + (folder / "report.html").string());
+  EXPECT_TRUE(std::filesystem::exists(folder / "report.html"));
+  folder.write("report.html", "mine");
+  EXPECT_THAT(writer.finish([] { fail(ErrorKind::disk, "full"); }),
+              HasSubstr("the report was not written: "));
+}
+
+TEST(RunReport, ThousandsOfMessagesAreCut) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  std::string log;
+  for (int i = 0; i < 500; ++i) log += fmt::format("unreadable: {}.png\n", i);
+  folder.write("log.txt", log);
+  const std::string page = run_report(read_run_record(folder.path()));
+  EXPECT_THAT(page, HasSubstr("unreadable: 199.png\nand 300 more lines, in log.txt"));
 }
 
 TEST(RunLog, PathsLoseTheirFolders) {
