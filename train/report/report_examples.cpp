@@ -11,7 +11,7 @@
 namespace whisker {
 namespace {
 
-constexpr size_t most_examples = 100, most_bytes = 2'000'000;
+constexpr size_t most_examples = 100, most_image_bytes = 2'000'000;
 
 struct NamedList {
   std::string_view name;
@@ -96,9 +96,9 @@ ReportExamples read_report_examples(const std::filesystem::path& path) {
         const SafetensorsTensor* tensor = file.find(tensor_name(one.name, i, image.name));
         if (!tensor || tensor->dtype != DType::u8) continue;
         bytes += tensor->bytes.size();
-        if (bytes > most_bytes) {
+        if (bytes > most_image_bytes) {
           fail(ErrorKind::checkpoint, "{}: expected at most {} bytes of images.", file.name(),
-               most_bytes);
+               most_image_bytes);
         }
         example.*image.image =
             std::string(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
