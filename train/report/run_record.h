@@ -31,11 +31,11 @@ struct LoggedEpoch {
 
 /// Of the weights in best.safetensors.
 struct BestRecord {
-  int64_t epoch = 0;      ///< from 1; 0: not known
-  int64_t examples = -1;  ///< validated; -1: not known
-  std::string of;         ///< "images", "texts", "rows", "windows" or "tokens"
-  LoggedValues values;    ///< its figures
-  std::string precision;  ///< "f32"
+  int64_t epoch = 0;            ///< from 1; 0: not known
+  int64_t examples = -1;        ///< validated; -1: not known
+  std::string of = "examples";  ///< or "images", "texts", "rows", "windows" or "tokens"
+  LoggedValues values;          ///< its figures
+  std::string precision;        ///< "f32"
 };
 
 /// Counts by label and prediction: confusion (classes, classes).
