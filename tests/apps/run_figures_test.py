@@ -78,6 +78,9 @@ class RunFigures(ProgramTest):
         self.assertLessEqual({"loss/train", "loss/val", "lr", "accuracy/train", "accuracy/val", "f1_macro/val"},
                              set(scalars))
         self.assertEqual([one.step for one in scalars["loss/train"]], list(range(1, 21)))
+        for number, name in enumerate(("c0/500", "c0/502", "c1/500", "c1/502")):  # of ten, of 16x16 pixels
+            image, = events.Images(f"validation/{number}")
+            self.assertEqual((image.width, image.height, image.encoded_image_string[:2]), (16, 16, b"\xff\xd8"), name)
         epochs = self.epochs()
         self.assertEqual([one.step for one in scalars["loss/val"]], [line["step"] for line in epochs])
         for one, line in zip(scalars["loss/val"], epochs, strict=True):

@@ -24,8 +24,9 @@ std::string RunData::describe() const {
 }
 
 std::vector<std::string> RunData::val_paths() const {
-  std::vector<std::string> paths = val_places;
+  if (images.val.files.empty()) return val_places;
   const std::filesystem::path root = std::filesystem::absolute(images.val.root);
+  std::vector<std::string> paths;
   for (const ImageFile& file : images.val.files) {
     const std::filesystem::path path = file.path;  // a CSV may list absolute ones
     paths.push_back(path.is_absolute() ? path.lexically_relative(root).string() : file.path);

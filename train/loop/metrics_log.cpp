@@ -25,8 +25,11 @@ void MetricsLog::begin_csv(const std::filesystem::path& folder, const Metrics& m
   csv_.begin(folder, names);
 }
 
-void MetricsLog::begin_tensorboard(const std::filesystem::path& folder, int64_t step) {
-  if (file_) tensorboard_.begin(folder, step);
+void MetricsLog::begin_tensorboard(const std::filesystem::path& folder, int64_t step,
+                                   const ImageDataset* images) {
+  if (!file_) return;
+  tensorboard_.begin(folder, step);
+  if (images && step == 0) tensorboard_.images(*images);
 }
 
 std::string MetricsLog::take_note() {

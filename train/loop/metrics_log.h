@@ -23,8 +23,10 @@ class MetricsLog {
   /// Begins metrics.csv in `folder`: see MetricsCsv. Call it once metrics.jsonl ends where the run
   /// goes on. `metrics`: of validations, empty.
   void begin_csv(const std::filesystem::path& folder, const Metrics& metrics);
-  /// Begins TensorBoard's file behind `step`.
-  void begin_tensorboard(const std::filesystem::path& folder, int64_t step);
+  /// Begins TensorBoard's file behind `step`; of a run that begins with a few of `images`, unless
+  /// they are null.
+  void begin_tensorboard(const std::filesystem::path& folder, int64_t step,
+                         const ImageDataset* images);
   /// A message for the user; "" for none.
   std::string take_note();
 

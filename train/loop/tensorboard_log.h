@@ -1,6 +1,7 @@
 // What a run with train.tensorboard writes for TensorBoard, to tensorboard/ in the run folder.
 #pragma once
 
+#include "data/images/image_dataset.h"
 #include "train/loop/event_file.h"
 #include "train/loop/events.h"
 #include "train/metrics/metrics.h"
@@ -17,6 +18,9 @@ class TensorboardLog {
   /// From `step` on, as a new session: what an earlier one logged behind it counts no more. What
   /// fails ends the log, not the run: it becomes a take_note().
   void begin(const std::filesystem::path& folder, int64_t step);
+
+  /// A few of these images, of validation, as the network sees them.
+  void images(const ImageDataset& dataset);
 
   /// Nothing before begin().
   void step(const StepEvent& event);

@@ -58,7 +58,7 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       pace_(step_.warm_up_batches() + experiment.config.data.prefetch),
       best_figure_(experiment.best_figure(*make_metrics(*experiment.network))),
       start_(Clock::now()) {
-  if (folder.writes()) val_paths_ = experiment.data.val_paths();
+  if (folder.writes()) val_paths_ = experiment.data.val_paths();  // later the data may be let go
   for (BatchSource* source : {experiment.train.get(), experiment.val.get()}) {
     source->on_preparing([this](const Preparing& preparing) { prepare(preparing); });
   }
@@ -115,7 +115,9 @@ TrainResult Trainer::run() {
   epoch_start_ = now();
   start_from_rank_0(experiment_);
   log_.begin_csv(folder_.path(), *make_metrics(*experiment_.network));
-  if (config.train.tensorboard && !is_done()) log_.begin_tensorboard(folder_.path(), state_.step);
+  if (config.train.tensorboard && !is_done()) {
+    log_.begin_tensorboard(folder_.path(), state_.step, experiment_.data.val_images.get());
+  }
   if (validate_first_) validate_last_epoch();
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;

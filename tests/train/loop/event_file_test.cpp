@@ -63,7 +63,7 @@ TEST(EventFile, MessagesHaveTheFieldsOfEvents) {
   EXPECT_EQ(hex(records[1]), "10ad023a020801");  // step 301, a session that starts
   EXPECT_EQ(hex(records[2]), "10ac022a130a110a0a" + hex("loss/train") + "150000003f");
   EXPECT_EQ(hex(records[3]), "10012a130a110a0161220c08021003180322044a504547");
-  EXPECT_EQ(hex(records[4]).substr(0, 22), "10012a560a540a01772a4f");
+  EXPECT_EQ(hex(records[4]).substr(0, 22), "10012a580a560a01772a51");
   EXPECT_TRUE(hex(records[4])
                   .ends_with("3210000000000000f03f0000000000000040"
                              "3a1000000000000008400000000000000000"));
