@@ -266,6 +266,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
     print_result(report.text);
     return report.passed ? 0 : 1;
   });
+
+  add_exercise_commands(*study, invocation);
 }
 
 }  // namespace whisker

@@ -40,6 +40,7 @@ TYPED = [
     ("study step lstm_<Tab>", ["study", "step", "lstm_cell"]),
     ("study trace sm<Tab>", ["study", "trace", "small.yaml"]),  # files go before presets
     ("study gradcheck embedd<Tab>", ["study", "gradcheck", "embedding"]),
+    ("study grade chain<Tab>", ["study", "grade", "chain_rule"]),
     ("classify schedule.ki<Tab>", ["classify", "schedule.ki"]),  # takes no keys
 ]
 

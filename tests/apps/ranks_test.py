@@ -310,6 +310,21 @@ class Ranks(ProgramTest):
                     with self.subTest((name, data, count)):
                         self.assert_same_result(one, json.loads(self.run_tcp(count, command).stdout))
 
+    def test_a_temperature_is_fitted_to_the_examples_of_all_ranks(self):
+        self.train_ranks(1, "for_fit", "train.epochs=20", "optimizer.lr=0.02", config="sentences.yaml")
+        lines = (self.folder / "sentences.csv").read_text().splitlines()
+        swapped = [line.replace("good,", "bad,") for line in lines[1:] if line.startswith("good,")][:3]
+        (self.folder / "doubtful.csv").write_text("\n".join(lines + swapped) + "\n")
+        command = ["evaluate", "runs/for_fit/best.safetensors", "doubtful.csv", "--device", "cpu", "--json", "-q",
+                   "--calibrate", "-o"]
+        one = json.loads(self.run_ranks(1, [*command, "one.safetensors"]).stdout)["calibrate"]
+        two = json.loads(self.run_tcp(2, [*command, "two.safetensors"]).stdout)["calibrate"]
+        for key, value in one.items():
+            self.assertAlmostEqual(value, two[key], places=6, msg=key)
+        records = [json.loads(self.metadata(f"{name}.safetensors")["calibration"]) for name in ("one", "two")]
+        self.assertEqual(records[0]["contents"], records[1]["contents"])
+        self.assertEqual(records[0]["examples"], records[1]["examples"])
+
     def test_unreadable_images_are_told_once_and_in_order(self):
         self.train_ranks(1, "for_bad", "train.epochs=1")
         shutil.copytree(self.folder / "val", self.folder / "bad")

@@ -15,8 +15,7 @@ constexpr size_t most_sampled = 1024;
 std::vector<uint64_t> sorted_contents(std::span<const uint64_t> contents) {
   std::vector<uint64_t> sorted(contents.begin(), contents.end());
   std::ranges::sort(sorted);
-  const auto repeated = std::ranges::unique(sorted);
-  sorted.erase(repeated.begin(), repeated.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   if (!sorted.empty() && sorted.front() == 0) sorted.erase(sorted.begin());
   return sorted;
 }

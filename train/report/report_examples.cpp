@@ -24,7 +24,7 @@ struct NamedImage {
   std::string_view name;
   std::string ReportExample::*image;
 };
-constexpr NamedImage pictures[] = {{"seen", &ReportExample::seen}, {"heat", &ReportExample::heat}};
+constexpr NamedImage example_images[] = {{"seen", &ReportExample::seen}, {"heat", &ReportExample::heat}};
 
 std::string tensor_name(std::string_view list, size_t i, std::string_view image) {
   return fmt::format("{}.{}.{}", list, i, image);
@@ -53,7 +53,7 @@ void write_examples_file(const std::filesystem::path& file, const ReportExamples
   for (const NamedList& one : lists) {
     const std::vector<ReportExample>& list = all.*one.list;
     for (size_t i = 0; i < list.size(); ++i) {
-      for (const NamedImage& image : pictures) {
+      for (const NamedImage& image : example_images) {
         const std::string& bytes = list[i].*image.image;
         if (bytes.empty()) continue;
         entries.push_back({.name = tensor_name(one.name, i, image.name),
@@ -92,7 +92,7 @@ ReportExamples read_report_examples(const std::filesystem::path& path) {
         if (word.items().size() != 2 || !word.items()[1].is_number()) continue;
         example.words.emplace_back(word.items()[0].as_string(), word.items()[1].as_double());
       }
-      for (const NamedImage& image : pictures) {
+      for (const NamedImage& image : example_images) {
         const SafetensorsTensor* tensor = file.find(tensor_name(one.name, i, image.name));
         if (!tensor || tensor->dtype != DType::u8) continue;
         bytes += tensor->bytes.size();

@@ -180,10 +180,12 @@ struct Parts {
   }
   void write(const fs::path& path) const {
     std::vector<SafetensorsEntry> entries;
-    for (const auto& [name, tensor] : tensors) {
-      entries.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = [&] {
-                           return std::span<const std::byte>(tensor.bytes);
-                         }});
+    for (const auto& one : tensors) {
+      const Tensor& tensor = one.second;
+      entries.push_back(
+          {.name = one.first, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = [&tensor] {
+             return std::span<const std::byte>(tensor.bytes);
+           }});
     }
     write_safetensors(path, metadata, std::move(entries));
   }
