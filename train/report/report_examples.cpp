@@ -24,7 +24,8 @@ struct NamedImage {
   std::string_view name;
   std::string ReportExample::*image;
 };
-constexpr NamedImage example_images[] = {{"seen", &ReportExample::seen}, {"heat", &ReportExample::heat}};
+constexpr NamedImage example_images[] = {{"seen", &ReportExample::seen},
+                                         {"heat", &ReportExample::heat}};
 
 std::string tensor_name(std::string_view list, size_t i, std::string_view image) {
   return fmt::format("{}.{}.{}", list, i, image);
