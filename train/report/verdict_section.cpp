@@ -17,7 +17,7 @@ std::string device_text(const RunRecord& run) {
   std::string device, model, ranks;
   for (const auto& [name, value] : run.environment) {
     if (name == "device") device = value;
-    if (name == "processor" || name == "GPU") model = value;
+    if (name == "processor" || name == "name") model = value;
     if (name == "ranks" && value != "1") ranks = value + " ranks, each on ";
   }
   if (device.empty()) device = run.setting("device", "an unknown device");

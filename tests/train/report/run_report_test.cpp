@@ -90,7 +90,11 @@ TEST(RunReport, TwoClassesHaveThresholds) {
   const TemporaryFolder folder;
   write_old_run(folder);
   write_validation_examples(folder / "validation.safetensors", classification(40, 2));
+  folder.write("last/state.json",
+               "{\"seconds\":90,\"environment\":{\"device\":\"cuda\",\"name\":\"NVIDIA H100\","
+               "\"ranks\":\"2\"}}");
   const std::string page = run_report(read_run_record(folder.path()));
+  EXPECT_THAT(page, HasSubstr("after 1 min 30 s on 2 ranks, each on cuda (NVIDIA H100)."));
   EXPECT_THAT(page, HasSubstr("Area under the ROC curve"));
   EXPECT_THAT(page, HasSubstr("The threshold that a precision needs"));
   EXPECT_THAT(page, HasSubstr("no threshold reaches it"));
