@@ -21,7 +21,8 @@ class RunFigures(ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls().train("short", "train.log_every=1", "train.tensorboard=true")
+        cls().train("short", "train.log_every=1", "train.tensorboard=true",
+                    "train.histogram_every=4")
         run = cls.folder / "runs/short"
         shutil.copytree(run / "last", cls.folder / "earlier")
         cls().whisker("train", "--resume", "runs/short", "train.epochs=4")
@@ -85,6 +86,24 @@ class RunFigures(ProgramTest):
         self.assertEqual([one.step for one in scalars["loss/val"]], [line["step"] for line in epochs])
         for one, line in zip(scalars["loss/val"], epochs, strict=True):
             self.assertAlmostEqual(one.value, line["val_loss"], places=5)
+
+    @unittest.skipIf(EventAccumulator is None, "no package tensorboard (./run-tests installs it into build/python)")
+    def test_tensorboard_has_the_histograms(self):
+        events = EventAccumulator(str(self.run_folder / "tensorboard"))
+        with self.assertLogs("tensorboard", "WARNING"):
+            events.Reload()
+        rows = [json.loads(line) for line in (self.run_folder / "histograms.jsonl").read_text().splitlines()]
+        first = rows[0]["parameters"][0]
+        shown = events.Histograms("weights/" + first["name"])
+        self.assertEqual([one.step for one in shown], [row["step"] for row in rows])
+        value, weights = shown[0].histogram_value, first["weights"]
+        self.assertEqual((value.min, value.max, value.num), (weights["minimum"], weights["maximum"], weights["count"]))
+        self.assertAlmostEqual(value.sum_squares, weights["norm"] ** 2, places=9)
+        self.assertEqual(list(value.bucket), weights["histogram"])
+        self.assertEqual(value.bucket_limit[-1], weights["maximum"])
+        layer = rows[0]["layers"][0]["layer"]
+        self.assertLessEqual({"gradients/" + first["name"], "activations/" + layer, "activation_gradients/" + layer},
+                             set(events.Tags()["histograms"]))
 
     # --- evaluate --------------------------------------------------------------------------------------------------
 

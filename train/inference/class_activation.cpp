@@ -197,6 +197,20 @@ Image seen_image(const Preprocess& preprocess, const Image& image) {
   return seen;
 }
 
+Image seen_image(const Normalisation& normalisation, const Tensor& input) {
+  Image seen;
+  seen.reshape(static_cast<int>(input.extent(0)), static_cast<int>(input.extent(1)));
+  const auto channels = static_cast<size_t>(input.extent(2));
+  const auto values = input.data<const float>();
+  for (size_t i = 0; i < seen.rgb.size(); ++i) {
+    const size_t c = std::min(i % 3, channels - 1);
+    const float value =
+        (values[i / 3 * channels + c] - normalisation.offset(c)) / normalisation.factor(c);
+    seen.rgb[i] = static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0F, 255.0F));
+  }
+  return seen;
+}
+
 Image with_heat(Image seen, const ActivationMap& map) {
   const Positions rows = centers(seen.height), columns = centers(seen.width);
   return with_heat_at(std::move(seen), map, rows, columns);

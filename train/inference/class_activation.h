@@ -30,6 +30,8 @@ std::vector<ActivationMap> class_activation_maps(const Network& network, const T
 
 /// `image` as the network sees it: resized and cropped by `preprocess`, not normalised.
 Image seen_image(const Preprocess& preprocess, const Image& image);
+/// The image that a network's input (H, W, C) in f32 is, its normalisation undone.
+Image seen_image(const Normalisation& normalisation, const Tensor& input);
 /// `seen` with `map` over it as a transparent layer: the stronger, the brighter.
 Image with_heat(Image seen, const ActivationMap& map);
 /// The same over the image itself, of which the network sees what `preprocess` leaves: the rest is

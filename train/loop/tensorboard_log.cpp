@@ -2,9 +2,9 @@
 
 #include "core/error.h"
 #include "data/codec/encode_jpeg.h"
+#include "train/inference/class_activation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -12,19 +12,31 @@
 namespace whisker {
 namespace {
 
-// Of a network's input (H, W, C): the pixels that were normalised.
-Image pixels_of(const Tensor& input, const Normalisation& normalisation) {
-  Image image;
-  image.reshape(static_cast<int>(input.extent(0)), static_cast<int>(input.extent(1)));
-  const auto values = input.data<const float>();
-  const auto channels = static_cast<size_t>(input.extent(2));
-  for (size_t i = 0; i < image.rgb.size(); ++i) {
-    const size_t c = std::min(i % 3, channels - 1);
-    const float value =
-        (values[i / 3 * channels + c] - normalisation.offset(c)) / normalisation.factor(c);
-    image.rgb[i] = static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0F, 255.0F));
+void add_histogram(EventFile& file, const std::string& tag, int64_t step,
+                   const TensorSummary& summary) {
+  const TensorStatistics& s = summary.statistics;
+  std::vector<double> limits, counts;
+  const double width = (s.maximum - s.minimum) / static_cast<double>(s.histogram.size());
+  for (size_t i = 0; i < s.histogram.size(); ++i) {
+    const bool last = i + 1 == s.histogram.size();
+    const double limit = last ? s.maximum : s.minimum + static_cast<double>(i + 1) * width;
+    const auto count = static_cast<double>(s.histogram[i]);
+    if (!limits.empty() && limit <= limits.back()) {  // of equal values there is one bin
+      counts.back() += count;
+    } else {
+      limits.push_back(limit);
+      counts.push_back(count);
+    }
   }
-  return image;
+  const auto count = static_cast<double>(summary.count - s.not_finite);
+  file.histogram(tag, step,
+                 {.least = s.minimum,
+                  .most = s.maximum,
+                  .count = count,
+                  .sum = count * s.mean,
+                  .sum_of_squares = s.norm * s.norm,
+                  .limits = limits,
+                  .counts = counts});
 }
 
 }  // namespace
@@ -50,7 +62,7 @@ void TensorboardLog::images(const ImageDataset& dataset) {
     Image image;
     try {
       const Sample sample = dataset.get(i * dataset.size() / count);
-      image = pixels_of(sample.input, dataset.options().preprocess.normalisation);
+      image = seen_image(dataset.options().preprocess.normalisation, sample.input);
     } catch (const Error&) {
       continue;  // validation says which image cannot be read
     }
@@ -69,6 +81,24 @@ void TensorboardLog::step(const StepEvent& event) {
     if (event.accuracy) file_->scalar("accuracy/train", event.step, *event.accuracy);
     if (event.gradient_norm) file_->scalar("gradient_norm", event.step, *event.gradient_norm);
     file_->scalar("lr", event.step, event.learning_rate);
+  });
+}
+
+void TensorboardLog::histograms(const HistogramRow& row) {
+  if (!file_) return;
+  attempt([&] {
+    const auto add = [&](std::string_view kind, const std::string& name,
+                         const std::optional<TensorSummary>& summary) {
+      if (summary) add_histogram(*file_, fmt::format("{}/{}", kind, name), row.step, *summary);
+    };
+    for (const LayerHistograms& one : row.layers) {
+      add("activations", one.layer, one.activations);
+      add("activation_gradients", one.layer, one.gradients);
+    }
+    for (const ParameterHistograms& one : row.parameters) {
+      add("weights", one.name, one.weights);
+      add("gradients", one.name, one.gradients);
+    }
   });
 }
 

@@ -4,6 +4,7 @@
 #include "data/images/image_dataset.h"
 #include "train/loop/event_file.h"
 #include "train/loop/events.h"
+#include "train/loop/histogram_log.h"
 #include "train/metrics/metrics.h"
 
 #include <cstdint>
@@ -24,6 +25,7 @@ class TensorboardLog {
 
   /// Nothing before begin().
   void step(const StepEvent& event);
+  void histograms(const HistogramRow& row);
   void epoch(const EpochEvent& event, int64_t step);
   void validation(const Metrics& metrics, int64_t step);
   /// A message for the user, once; "" for none.

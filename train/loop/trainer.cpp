@@ -273,6 +273,7 @@ bool Trainer::run_batch(const Batch& batch) {
     row.examples = batch.size();
     histograms.reset();
     folder_.histograms().append(row.json() + "\n");
+    log_.histograms(row);
   }
   pace_.count_batch();
   if (stepped) {

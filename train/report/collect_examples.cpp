@@ -1,13 +1,13 @@
 // What a report shows of single examples, made while the data and the best weights are at hand.
 #include "core/io/duration.h"
 #include "data/codec/encode_jpeg.h"
+#include "train/inference/class_activation.h"
 #include "train/inference/shown_example.h"
 #include "train/model/network.h"
 #include "train/report/report_examples.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 
 namespace whisker {
@@ -54,21 +54,6 @@ std::string jpeg_of(const Image& image) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The network's input as an image again.
-Image as_image(const Tensor& input, const Normalisation& normalisation) {
-  Image image;
-  image.reshape(static_cast<int>(input.extent(0)), static_cast<int>(input.extent(1)));
-  const auto channels = static_cast<size_t>(input.extent(2));
-  const auto values = input.data<const float>();
-  for (size_t i = 0; i < image.rgb.size(); ++i) {
-    const size_t c = std::min(i % 3, channels - 1);
-    const float value =
-        (values[i / 3 * channels + c] - normalisation.offset(c)) / normalisation.factor(c);
-    image.rgb[i] = static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0f, 255.0f));
-  }
-  return image;
-}
-
 class ExampleCollection {
  public:
   ExampleCollection(const Network& network, const ExampleSources& sources)
@@ -87,7 +72,7 @@ class ExampleCollection {
       try {
         const Sample sample = sources_.training->sample({.index = index, .epoch = 0});
         ReportExample example{.label = network_.classes()[static_cast<size_t>(sample.label)]};
-        example.seen = jpeg_of(as_image(sample.input, network_.preprocess().normalisation));
+        example.seen = jpeg_of(seen_image(network_.preprocess().normalisation, sample.input));
         keep(all_.training, std::move(example));
       } catch (const Error& error) {
         all_.left_out = error.what();
