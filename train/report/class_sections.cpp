@@ -105,7 +105,7 @@ std::string class_table(const ClassCounts& classes, std::span<const ClassRow> ro
 }
 
 std::string validated(const RunRecord& run) {
-  return run.best && !run.best->of.empty() ? run.best->of : "examples";
+  return run.best ? run.best->of : run.validation ? run.validation->of : "examples";
 }
 
 bool classifies(const RunRecord& run) {
@@ -115,7 +115,7 @@ bool classifies(const RunRecord& run) {
 
 std::string no_classes_text(const RunRecord& run) {
   return run.best ? "Not known: neither validation.safetensors nor best.safetensors has the counts."
-                  : "Nothing has been validated yet.";
+                  : no_best_text(run) + ".";
 }
 
 }  // namespace

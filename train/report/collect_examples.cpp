@@ -1,5 +1,7 @@
 // What a report shows of single examples, made while the data and the best weights are at hand.
+#include "core/error.h"
 #include "core/io/duration.h"
+#include "core/io/text.h"
 #include "data/codec/encode_jpeg.h"
 #include "train/inference/class_activation.h"
 #include "train/inference/shown_example.h"
@@ -193,6 +195,10 @@ void write_report_examples(const fs::path& run, const ExampleSources& sources) {
     }
   }
   const Network network = Network::load(best, cpu_device);
+  if (validation.classes != network.classes()) {
+    fail(ErrorKind::checkpoint, "{}: its classes are not those of best.safetensors.",
+         printable(validated.string()));
+  }
   ExampleCollection collection(network, sources);
   if (kind == DataKind::images) {
     collection.add_images(validation);

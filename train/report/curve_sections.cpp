@@ -2,7 +2,9 @@
 #include "core/draw/chart.h"
 #include "core/draw/markup.h"
 #include "core/io/duration.h"
+#include "core/io/text.h"
 #include "train/loop/events.h"
+#include "train/metrics/metrics.h"
 #include "train/report/report_sections.h"
 
 #include <algorithm>
@@ -197,7 +199,8 @@ std::string time_section(const RunRecord& run) {
   }
   html += report_note(fmt::format(
       "Of the {} that the epochs of metrics.jsonl took.{}", human_seconds(all),
-      speed > 0 ? fmt::format(" The last epoch trained {:.4g} examples per second.", speed) : ""));
+      speed > 0 ? fmt::format(" The last epoch trained {} examples per second.",
+                              speed < 100 ? figure_text(speed) : grouped(std::llround(speed))) : ""));
   return report_section("time", "Where the time went", html);
 }
 

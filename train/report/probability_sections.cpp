@@ -87,7 +87,7 @@ std::string no_examples_text(const RunRecord& run) {
   }
   return run.best ? "Not known: the run has no validation.safetensors, which versions write that "
                     "are newer than it."
-                  : "Nothing has been validated yet.";
+                  : no_best_text(run) + ".";
 }
 
 std::string calibration_section(const RunRecord& run) {
@@ -133,9 +133,8 @@ std::string calibration_section(const RunRecord& run) {
 
 std::string two_class_section(const RunRecord& run) {
   constexpr std::string_view heading = "ROC and precision-recall";
-  const bool two = has_classes(run) && (run.classes.classes.size() == 2 ||
-                                        (run.validation && run.validation->classes.size() == 2));
-  if (!two) return "";
+  const auto& named = run.validation ? run.validation->classes : run.classes.classes;
+  if (!has_classes(run) || named.size() != 2) return "";
   if (!run.validation) {
     return report_section("roc", heading, report_note(no_examples_text(run)));
   }
@@ -195,7 +194,7 @@ std::string forecast_section(const RunRecord& run) {
   std::string html = fmt::format("<div class=\"charts\">\n{}</div>\n", charts);
   html += report_note(fmt::format(
       "Each point is {} ahead of what the network saw.{}{}",
-      horizon == 1 ? "the step" : fmt::format("the last of {} steps", horizon),
+      horizon == 1 ? "one step" : fmt::format("the last of {} steps", horizon),
       begin > 0 ? fmt::format(" The last {} windows.", most_windows) : "",
       targets > most_targets ? fmt::format(" The first {} of {} targets.", most_targets, targets)
                              : ""));

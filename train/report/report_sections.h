@@ -46,6 +46,9 @@ ChartSeries epoch_series(const RunRecord& run, std::string_view key, std::string
 /// The metric that a curve is drawn of; "" for none but the loss.
 std::string curve_metric(const RunRecord& run);
 
+/// Why there are no figures of the best weights; a clause without its end.
+std::string no_best_text(const RunRecord& run);
+
 /// Why there are no figures per example, for the sections that need them.
 std::string no_examples_text(const RunRecord& run);
 

@@ -3,6 +3,7 @@
 #include "train/report/run_record.h"
 
 #include <algorithm>
+#include <set>
 
 namespace whisker {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr std::string_view shown_otherwise[] = {
     "epoch ",           "validation after", "loss over", "memory of",      "data and network ready",
     "first step ",      "finished ",        "stopped",   "continue with:", "time is up",
-    "the last weights", "test: ",           "report: "};
+    "the last weights", "test: ",           "report: ",      "nothing to do: "};
 
 constexpr std::string_view endings[] = {"finished ", "stopped"};
 
@@ -59,17 +60,15 @@ std::string without_folders(std::string_view text) {
 
 std::string told_of_run(std::string_view log) {
   std::string told;
+  std::set<std::string_view> lines;  // a resume says most of them again
   bool kept = true;
   for (size_t begin = 0; begin < log.size();) {
     const size_t end = std::min(log.find('\n', begin), log.size());
     const std::string_view line = log.substr(begin, end - begin);
     begin = end + 1;
-    if (line.empty() || line.starts_with(' ')) {
-      if (kept && !line.empty()) told += std::string(line) + "\n";
-      continue;
-    }
-    kept = !begins_with_any(line, shown_otherwise);
-    if (kept) told += std::string(line) + "\n";
+    const bool indented = line.empty() || line.starts_with(' ');
+    if (!indented) kept = !begins_with_any(line, shown_otherwise);
+    if (kept && !line.empty() && lines.insert(line).second) told += std::string(line) + "\n";
   }
   return without_folders(told);
 }

@@ -138,6 +138,14 @@ void read_best(RunRecord& run, const fs::path& path) {
     const std::string& digits = epoch->second;
     std::from_chars(digits.data(), digits.data() + digits.size(), best.epoch);
   }
+  // As a kill between the two files leaves them, or a disk that had no space for the second one.
+  if (run.validation && best.epoch > 0 && run.validation->epoch != best.epoch) {
+    run.problems.push_back(
+        fmt::format("validation.safetensors: it is of epoch {}, best.safetensors of epoch {}",
+                    run.validation->epoch, best.epoch));
+    run.validation.reset();
+    run.classes = {};
+  }
   const auto found = file.metadata().find("metrics");
   if (found != file.metadata().end()) {
     std::string_view text = found->second;
@@ -175,6 +183,11 @@ void count_classes(RunRecord& run) {
   const ValidationExamples& all = *run.validation;
   const size_t n = all.classes.size();
   if (all.is_forecast() || n == 0) return;
+  constexpr size_t most_counted = 10'000;  // 800 MB
+  if (n > most_counted) {
+    fail(ErrorKind::checkpoint, "pairs of {} classes are not counted, those of {} at most", n,
+         most_counted);
+  }
   run.classes = {.classes = all.classes, .confusion = std::vector<int64_t>(n * n)};
   for (int64_t i = 0; i < all.size(); ++i) {
     const auto label = static_cast<size_t>(all.labels[static_cast<size_t>(i)]);
@@ -229,7 +242,12 @@ RunRecord read_run_record(const fs::path& folder) {
   part("metrics.jsonl", [&] { read_metrics(run, text_of("metrics.jsonl")); });
   part("last/state.json", [&] { read_state(run, text_of("last/state.json")); });
   part("validation.safetensors", [&] {
-    run.validation = read_validation_examples(whole / "validation.safetensors");
+    ValidationExamples read = read_validation_examples(whole / "validation.safetensors");
+    const std::string kind = run.setting("data.kind", "images");
+    if (read.is_forecast() != (kind == "series")) {
+      fail(ErrorKind::checkpoint, "expected examples of data.kind {}, got {}", kind, read.of);
+    }
+    run.validation = std::move(read);
     count_classes(run);
   });
   part("examples.safetensors",

@@ -13,7 +13,7 @@ std::string table_of(const std::vector<std::pair<std::string, std::string>>& row
   std::string html = "<div class=\"scroll\"><table>\n<tbody>\n";
   for (const auto& [name, value] : rows) {
     html += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td></tr>\n",
-                        markup(name), markup(value));
+                        markup(name), markup(value, KeptLines::all));
   }
   return html + "</tbody>\n</table></div>\n";
 }

@@ -6,8 +6,10 @@
 #include "train/metrics/score_curve.h"
 #include "train/report/report_sections.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 namespace whisker {
 namespace {
@@ -97,14 +99,37 @@ std::string test_text(const RunRecord& run) {
   return "";
 }
 
+// What an accuracy has to be better than.
+std::string most_frequent_text(const RunRecord& run) {
+  const ClassCounts& counts = run.classes;
+  const size_t n = counts.classes.size();
+  std::vector<int64_t> of_class(n);
+  for (size_t i = 0; i < counts.confusion.size(); ++i) of_class[i / n] += counts.confusion[i];
+  const int64_t all = std::accumulate(of_class.begin(), of_class.end(), int64_t{0});
+  if (n < 2 || all == 0) return "";
+  const auto most = std::ranges::max_element(of_class);
+  return fmt::format("Always answering '{}', the most frequent class, would be right for {}.",
+                     counts.classes[static_cast<size_t>(most - of_class.begin())],
+                     percent_text(static_cast<double>(*most) / static_cast<double>(all)));
+}
+
 }  // namespace
+
+std::string no_best_text(const RunRecord& run) {
+  const bool validated = run.validation || std::ranges::any_of(run.epochs, [](const auto& one) {
+                           return one.values.contains("val_loss");
+                         });
+  return validated ? "What the best weights achieved is not known, as best.safetensors is missing "
+                     "or cannot be read"
+                   : "Nothing has been validated yet";
+}
 
 std::string verdict_text(const RunRecord& run) {
   const double done = epochs_done(run);
   if (!run.best) {
-    return fmt::format(
-        "Nothing has been validated yet: {:.0f} of {} epochs are done after {} on {}.", done,
-        run.setting("train.epochs", "?"), human_seconds(run.seconds), device_text(run));
+    return fmt::format("{}: {:.0f} of {} epochs are done after {} on {}.", no_best_text(run), done,
+                       run.setting("train.epochs", "?"), human_seconds(run.seconds),
+                       device_text(run));
   }
   return fmt::format(
       "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took {} on {}.",
@@ -114,9 +139,12 @@ std::string verdict_text(const RunRecord& run) {
 
 std::string verdict_section(const RunRecord& run) {
   std::string html = fmt::format("<p class=\"sentence\">{}</p>\n", markup(verdict_text(run)));
+  if (const std::string frequent = most_frequent_text(run); !frequent.empty()) {
+    html += report_note(frequent);
+  }
   if (const std::string test = test_text(run); !test.empty()) {
     html += fmt::format("<p>{}</p>\n", markup(test));
-  } else if (run.best && run.metric() != "loss") {
+  } else if (run.best) {
     html += report_note(
         "The same examples chose the epoch, which flatters the figure a little; data.test measures "
         "it on others.");

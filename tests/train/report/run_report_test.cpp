@@ -3,6 +3,8 @@
 
 #include "core/draw/matrix.h"
 #include "core/error.h"
+#include "core/io/file.h"
+#include "core/io/safetensors.h"
 #include "tests/support/temporary_folder.h"
 #include "train/metrics/validation_examples.h"
 #include "train/report/report_writer.h"
@@ -10,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,7 +66,9 @@ TEST(RunReport, AnOlderRunSaysWhatItLacks) {
   const TemporaryFolder folder;
   write_old_run(folder);
   const std::string page = run_report(read_run_record(folder.path()));
-  EXPECT_THAT(page, HasSubstr("Nothing has been validated yet"));
+  EXPECT_THAT(page, HasSubstr("What the best weights achieved is not known, as best.safetensors is "
+                              "missing or cannot be read: 1 of ? epochs"));
+  EXPECT_THAT(page, Not(HasSubstr("Nothing has been validated yet")));
   EXPECT_THAT(page, HasSubstr("The run had not ended when this was written: 1 of ? epochs"));
   EXPECT_THAT(page, HasSubstr("last/state.json has none"));
   EXPECT_THAT(page, HasSubstr("No learning rate is drawn"));
@@ -71,6 +76,14 @@ TEST(RunReport, AnOlderRunSaysWhatItLacks) {
   EXPECT_THAT(page, HasSubstr("unreadable: &#39;…/x.png&#39;"));
   EXPECT_THAT(page, Not(HasSubstr("/home")));
   EXPECT_TRUE(is_run_report(page));
+}
+
+TEST(RunReport, ARunThatBeganSaysSo) {
+  const TemporaryFolder folder;
+  folder.write("config.yaml", "model:\n  - dense: 2\n  - relu\n");
+  const std::string page = run_report(read_run_record(folder.path()));
+  EXPECT_THAT(page, HasSubstr("Nothing has been validated yet: 0 of ? epochs"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"value\">- dense: 2\n- relu</td>"));
 }
 
 TEST(RunReport, ManyClassesAndImagesStaySmall) {
@@ -86,6 +99,16 @@ TEST(RunReport, ManyClassesAndImagesStaySmall) {
   EXPECT_THAT(page, Not(HasSubstr("id=\"roc\"")));
 }
 
+TEST(RunReport, MoreClassesThanMemoryHasPairsAreNotCounted) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  write_validation_examples(folder / "validation.safetensors", classification(10, 200'000));
+  const std::string page = run_report(read_run_record(folder.path()));
+  EXPECT_THAT(page, HasSubstr("Not read: validation.safetensors: pairs of 200000 classes are not "
+                              "counted, those of 10000 at most"));
+  EXPECT_THAT(page, HasSubstr("Expected calibration error"));
+}
+
 TEST(RunReport, TwoClassesHaveThresholds) {
   const TemporaryFolder folder;
   write_old_run(folder);
@@ -98,6 +121,8 @@ TEST(RunReport, TwoClassesHaveThresholds) {
   EXPECT_THAT(page, HasSubstr("Area under the ROC curve"));
   EXPECT_THAT(page, HasSubstr("The threshold that a precision needs"));
   EXPECT_THAT(page, HasSubstr("no threshold reaches it"));
+  EXPECT_THAT(page, HasSubstr("Always answering &#39;class 0&#39;, the most frequent class, would be "
+                              "right for 50.0 %."));
   EXPECT_THAT(page, HasSubstr("<p class=\"path\">class 1/image number"));
 }
 
@@ -149,6 +174,84 @@ TEST(RunReport, DamagedFilesAreNamedAndTheRestIsShown) {
   EXPECT_THAT(page, Not(HasSubstr(folder.path().string())));
 }
 
+// Any bytes are drawn, or named as damaged.
+TEST(RunReport, NoBytesOfValidationExamplesBreakIt) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  const std::filesystem::path file = folder / "validation.safetensors";
+  const auto mutate = [&](const ValidationExamples& examples, unsigned seed) {
+    write_validation_examples(file, examples);
+    const std::string good = read_file(file, 1 << 20, ErrorKind::checkpoint);
+    std::mt19937 random(seed);
+    const auto below = [&](size_t count) { return random() % count; };
+    constexpr std::string_view odd[] = {"0", "9", "-1", "[", "\"", "null", "\xff\xff\xff\x7f",
+                                        std::string_view("\0\0\xc0\x7f", 4)};
+    int drawn = 0;
+    for (int round = 0; round < 300; ++round) {
+      std::string bytes = good;
+      for (size_t changes = 1 + below(3); changes > 0; --changes) {
+        const std::string_view by = odd[below(std::size(odd))];
+        // Half of the changes in the header, a file's smaller part.
+        const size_t at = below(round % 2 == 0 ? std::min<size_t>(600, bytes.size()) : bytes.size());
+        bytes.replace(at, std::min(by.size(), bytes.size() - at), by);
+      }
+      if (below(8) == 0) bytes.resize(below(bytes.size()));
+      std::ofstream(file, std::ios::binary) << bytes;
+      const RunRecord run = read_run_record(folder.path());
+      EXPECT_EQ(run.problems.empty(), run.validation.has_value());
+      EXPECT_TRUE(is_run_report(run_report(run)));
+      drawn += run.validation.has_value();
+    }
+    EXPECT_GT(drawn, 10);
+  };
+  mutate(classification(12, 3), 1);
+  mutate(classification(9, 2), 2);
+  folder.write("config.yaml", "data: {kind: series}\n");
+  mutate({.of = "windows",
+          .epoch = 1,
+          .targets = {"load"},
+          .horizon = 2,
+          .predictions = {1, 2, 3, 4, 5, 6},
+          .truths = {2, 3, 4, 5, 6, 7}},
+         3);
+}
+
+TEST(RunReport, ExamplesOfAnotherKindOfRunAreNotDrawn) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  write_validation_examples(folder / "validation.safetensors", {.of = "windows",
+                                                                .targets = {"load"},
+                                                                .horizon = 1,
+                                                                .predictions = {1, 2},
+                                                                .truths = {2, 3}});
+  const std::string page = run_report(read_run_record(folder.path()));
+  EXPECT_THAT(page, HasSubstr("Not read: validation.safetensors: expected examples of data.kind "
+                              "images, got windows"));
+}
+
+TEST(RunReport, FiguresOfOtherWeightsAreNotMixed) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  write_validation_examples(folder / "validation.safetensors", classification(40, 2));  // epoch 3
+  const auto write_best = [&](const char* epoch) {
+    write_safetensors(
+        folder / "best.safetensors",
+        {{"epoch", epoch},
+         {"metrics", R"({"images":7,"accuracy":1,"per_class":[{"name":"x"},{"name":"y"}],)"
+                     R"("confusion":[[3,0],[0,4]],"precision":"f32"})"}},
+        {});
+  };
+  write_best("3");
+  EXPECT_THAT(run_report(read_run_record(folder.path())), HasSubstr("Area under the ROC curve"));
+  write_best("5");
+  const std::string page = run_report(read_run_record(folder.path()));
+  EXPECT_THAT(page, HasSubstr("Not read: validation.safetensors: it is of epoch 3, "
+                              "best.safetensors of epoch 5"));
+  EXPECT_THAT(page, HasSubstr("<td>x</td><td class=\"number\">3</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("Area under the ROC curve")));
+  EXPECT_THAT(page, Not(HasSubstr("Expected calibration error")));
+}
+
 TEST(RunReport, AnEditedOneIsKept) {
   const TemporaryFolder folder;
   write_old_run(folder);
@@ -198,7 +301,7 @@ TEST(RunLog, EndsAndResumes) {
   EXPECT_EQ(how_it_ended("epoch 1/1  x\nfinished after 1 s\nreport: x\n"), "finished after 1 s");
   EXPECT_EQ(how_it_ended("finished after 1 s\ncontinues at epoch 2, step 3\nepoch 2/3\n"), "");
   EXPECT_EQ(told_of_run("run: 3 images\n  note\n\nvalidation after epoch 1:\n  table\n\n  more\n"
-                        "unreadable: x\n"),
+                        "unreadable: x\nrun: 3 images\n  note\nnothing to do: done\n"),
             "run: 3 images\n  note\nunreadable: x\n");
 }
 
