@@ -70,6 +70,10 @@ class Reports(ProgramTest):
         self.assertNotIn(str(self.folder), page)
         (self.folder / "both.html").write_text(page + " ")
         self.assertIn("was edited", self.whisker("report", one, "runs/two", "-o", "both.html", code=2).stderr)
+        # Accuracies are compared, whatever chose the weights.
+        by_loss = self.train("three", "train.epochs=1", "train.metric=loss")
+        self.whisker("report", one, by_loss, "-o", "chosen.html")
+        self.assertRegex((self.folder / "chosen.html").read_text(), r"<td>loss</td><td>\d+\.\d % \(")
         # Without the checkpoints nothing tells contents.
         shutil.rmtree(one / "last")
         self.whisker("report", one, "runs/two", "-o", "paths.html")

@@ -174,8 +174,8 @@ std::vector<ActivationMap> class_activation_maps(const Network& network, const T
   std::vector<ActivationMap> maps;
   for (size_t row = 0; row < classes.size(); ++row) {
     maps.push_back(map_of(host.data<const float>().subspan(row * width, width),
-                          slopes.data<const float>().subspan(row * width, width),
-                          values.extent(-1), grid));
+                          slopes.data<const float>().subspan(row * width, width), values.extent(-1),
+                          grid));
   }
   return maps;
 }

@@ -140,19 +140,22 @@ class Comparison {
 
   std::string figures() const {
     std::string html =
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">run</th><th scope=\"col\">by"
-        "</th><th scope=\"col\">on its own validation set</th><th scope=\"col\">examples</th><th "
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">run</th><th scope=\"col\">"
+        "chosen by</th><th scope=\"col\">on its own validation set</th><th "
+        "scope=\"col\">examples</th><th "
         "scope=\"col\">on the common ones</th><th scope=\"col\">best epoch</th><th scope=\"col\">"
         "time</th></tr></thead>\n<tbody>\n";
     for (const ComparedRun& run : runs_) {
       const RunRecord& record = run.record;
       std::string own = "not validated";
       if (record.best) {
-        const double value = record.figure(record.metric());
-        own = record.metric() == "accuracy" && record.best->examples > 0
-                  ? accuracy_text(std::llround(value * static_cast<double>(record.best->examples)),
-                                  record.best->examples)
-                  : figure_text(value);
+        // The accuracy, whatever chose the weights, so that runs can be compared.
+        const double accuracy = record.figure("accuracy");
+        const int64_t count = record.best->examples;
+        const bool shown = std::isfinite(accuracy) && count > 0 && record.best->of != "tokens";
+        own = shown ? accuracy_text(std::llround(accuracy * static_cast<double>(count)), count)
+                    : fmt::format("{} {}", record.metric(),
+                                  figure_text(record.figure(record.metric())));
       }
       int64_t correct = 0;
       for (const std::string& key : common_) {
@@ -246,8 +249,9 @@ class Comparison {
     const size_t all = keys.size();
     keys.resize(std::min(all, most_disagreements));
     if (keys.empty()) {
-      return report_section("disagreements", "Examples on which they disagree",
-                            report_note("None of the common ones."));
+      return report_section(
+          "disagreements", "Examples on which they disagree",
+          report_note(common_.empty() ? "There are no common ones." : "None of the common ones."));
     }
     std::string html =
         "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">example</th><th "

@@ -200,7 +200,8 @@ std::string time_section(const RunRecord& run) {
   html += report_note(fmt::format(
       "Of the {} that the epochs of metrics.jsonl took.{}", human_seconds(all),
       speed > 0 ? fmt::format(" The last epoch trained {} examples per second.",
-                              speed < 100 ? figure_text(speed) : grouped(std::llround(speed))) : ""));
+                              speed < 100 ? figure_text(speed) : grouped(std::llround(speed)))
+                : ""));
   return report_section("time", "Where the time went", html);
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view shown_otherwise[] = {
     "epoch ",           "validation after", "loss over", "memory of",      "data and network ready",
     "first step ",      "finished ",        "stopped",   "continue with:", "time is up",
-    "the last weights", "test: ",           "report: ",      "nothing to do: "};
+    "the last weights", "test: ",           "report: ",  "nothing to do: "};
 
 constexpr std::string_view endings[] = {"finished ", "stopped"};
 
@@ -60,7 +60,9 @@ std::string without_folders(std::string_view text) {
 
 std::string told_of_run(std::string_view log) {
   std::string told;
-  std::set<std::string_view> lines;  // a resume says most of them again
+  // A resume begins with the line of the start, and says most of the others again.
+  const std::string_view first = log.substr(0, log.find('\n'));
+  std::set<std::string_view> before, lines;
   bool kept = true;
   for (size_t begin = 0; begin < log.size();) {
     const size_t end = std::min(log.find('\n', begin), log.size());
@@ -68,7 +70,10 @@ std::string told_of_run(std::string_view log) {
     begin = end + 1;
     const bool indented = line.empty() || line.starts_with(' ');
     if (!indented) kept = !begins_with_any(line, shown_otherwise);
-    if (kept && !line.empty() && lines.insert(line).second) told += std::string(line) + "\n";
+    if (line == first) before.merge(lines);
+    if (!kept || line.empty()) continue;
+    lines.insert(line);
+    if (!before.contains(line)) told += std::string(line) + "\n";
   }
   return without_folders(told);
 }

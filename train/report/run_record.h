@@ -80,7 +80,7 @@ RunRecord read_run_record(const std::filesystem::path& folder);
 std::string without_folders(std::string_view text);
 
 /// Of a log without the lines of epochs, tables and times: what was read, assumed and skipped.
-/// Without folders; each line once.
+/// Without folders, and without what a resume says again.
 std::string told_of_run(std::string_view log);
 /// The line of a log that says how the run ended, without folders; "" where it goes on.
 std::string how_it_ended(std::string_view log);

@@ -121,8 +121,9 @@ TEST(RunReport, TwoClassesHaveThresholds) {
   EXPECT_THAT(page, HasSubstr("Area under the ROC curve"));
   EXPECT_THAT(page, HasSubstr("The threshold that a precision needs"));
   EXPECT_THAT(page, HasSubstr("no threshold reaches it"));
-  EXPECT_THAT(page, HasSubstr("Always answering &#39;class 0&#39;, the most frequent class, would be "
-                              "right for 50.0 %."));
+  EXPECT_THAT(page,
+              HasSubstr("Always answering &#39;class 0&#39;, the most frequent class, would be "
+                        "right for 50.0 %."));
   EXPECT_THAT(page, HasSubstr("<p class=\"path\">class 1/image number"));
 }
 
@@ -184,15 +185,16 @@ TEST(RunReport, NoBytesOfValidationExamplesBreakIt) {
     const std::string good = read_file(file, 1 << 20, ErrorKind::checkpoint);
     std::mt19937 random(seed);
     const auto below = [&](size_t count) { return random() % count; };
-    constexpr std::string_view odd[] = {"0", "9", "-1", "[", "\"", "null", "\xff\xff\xff\x7f",
-                                        std::string_view("\0\0\xc0\x7f", 4)};
+    constexpr std::string_view odd[] = {
+        "0", "9", "-1", "[", "\"", "null", "\xff\xff\xff\x7f", std::string_view("\0\0\xc0\x7f", 4)};
     int drawn = 0;
     for (int round = 0; round < 300; ++round) {
       std::string bytes = good;
       for (size_t changes = 1 + below(3); changes > 0; --changes) {
         const std::string_view by = odd[below(std::size(odd))];
         // Half of the changes in the header, a file's smaller part.
-        const size_t at = below(round % 2 == 0 ? std::min<size_t>(600, bytes.size()) : bytes.size());
+        const size_t at =
+            below(round % 2 == 0 ? std::min<size_t>(600, bytes.size()) : bytes.size());
         bytes.replace(at, std::min(by.size(), bytes.size() - at), by);
       }
       if (below(8) == 0) bytes.resize(below(bytes.size()));
@@ -300,9 +302,10 @@ TEST(RunLog, PathsLoseTheirFolders) {
 TEST(RunLog, EndsAndResumes) {
   EXPECT_EQ(how_it_ended("epoch 1/1  x\nfinished after 1 s\nreport: x\n"), "finished after 1 s");
   EXPECT_EQ(how_it_ended("finished after 1 s\ncontinues at epoch 2, step 3\nepoch 2/3\n"), "");
-  EXPECT_EQ(told_of_run("run: 3 images\n  note\n\nvalidation after epoch 1:\n  table\n\n  more\n"
-                        "unreadable: x\nrun: 3 images\n  note\nnothing to do: done\n"),
-            "run: 3 images\n  note\nunreadable: x\n");
+  EXPECT_EQ(
+      told_of_run("run: 3 images\n  note\n\nvalidation after epoch 1:\n  table\n\n  more\n"
+                  "unreadable: x\n  note\nrun: 3 images\n  note\n  new\nnothing to do: done\n"),
+      "run: 3 images\n  note\nunreadable: x\n  note\n  new\n");
 }
 
 TEST(Matrix, CellsOfAShadeAreOnePathAndZerosNone) {
