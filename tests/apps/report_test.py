@@ -51,6 +51,13 @@ class Reports(ProgramTest):
         (blocked / "examples.safetensors").mkdir()
         self.assertIn("without new examples", self.train_on(blocked).stderr)
 
+        other = self.train("other", "train.epochs=1")  # its validation is of a run with other classes
+        examples = other / "validation.safetensors"
+        examples.write_bytes(examples.read_bytes().replace(b'\\"c0\\"', b'\\"x0\\"'))
+        (other / "examples.safetensors").unlink()
+        self.assertIn("its classes are not those of best.safetensors",
+                      self.whisker("train", "--resume", str(other)).stderr)
+
     def test_runs_are_compared_by_the_content_of_their_images(self):
         one = self.train("one", "train.epochs=1")
         shutil.copytree(self.folder / "val", self.folder / "moved")

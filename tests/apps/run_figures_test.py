@@ -89,7 +89,7 @@ class RunFigures(ProgramTest):
 
     @unittest.skipIf(EventAccumulator is None, "no package tensorboard (./run-tests installs it into build/python)")
     def test_tensorboard_has_the_histograms(self):
-        events = EventAccumulator(str(self.run_folder / "tensorboard"))
+        events = EventAccumulator(str(self.run_folder / "tensorboard"), size_guidance={"histograms": 0})
         with self.assertLogs("tensorboard", "WARNING"):
             events.Reload()
         rows = [json.loads(line) for line in (self.run_folder / "histograms.jsonl").read_text().splitlines()]

@@ -108,7 +108,7 @@ std::string most_frequent_text(const RunRecord& run) {
   const int64_t all = std::accumulate(of_class.begin(), of_class.end(), int64_t{0});
   if (n < 2 || all == 0) return "";
   const auto most = std::ranges::max_element(of_class);
-  return fmt::format("Always answering '{}', the most frequent class, would be right for {}.",
+  return fmt::format("Always answering '{}' (no class is more frequent) would be right for {}.",
                      counts.classes[static_cast<size_t>(most - of_class.begin())],
                      percent_text(static_cast<double>(*most) / static_cast<double>(all)));
 }

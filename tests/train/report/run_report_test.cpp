@@ -122,7 +122,7 @@ TEST(RunReport, TwoClassesHaveThresholds) {
   EXPECT_THAT(page, HasSubstr("The threshold that a precision needs"));
   EXPECT_THAT(page, HasSubstr("no threshold reaches it"));
   EXPECT_THAT(page,
-              HasSubstr("Always answering &#39;class 0&#39;, the most frequent class, would be "
+              HasSubstr("Always answering &#39;class 0&#39; (no class is more frequent) would be "
                         "right for 50.0 %."));
   EXPECT_THAT(page, HasSubstr("<p class=\"path\">class 1/image number"));
 }
