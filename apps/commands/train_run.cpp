@@ -18,6 +18,7 @@
 #include "train/planning/memory_advice.h"
 #include "train/report/report_examples.h"
 #include "train/report/report_writer.h"
+#include "train/report/run_report.h"
 
 #include <algorithm>
 #include <csignal>
@@ -268,7 +269,11 @@ int logged(RunFolder& folder, const std::function<int()>& work) {
     }
     try {
       folder.log(fmt::format("error: {}", error.what()));
-    } catch (const Error&) {
+      const std::filesystem::path report = folder.path() / "report.html";
+      if (folder.writes() && std::filesystem::exists(report, unknown)) {
+        write_run_report(folder.path(), report);
+      }
+    } catch (const std::exception&) {
       // The disk may be what the error is about, which is said in any case.
     }
     throw;

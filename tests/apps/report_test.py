@@ -24,6 +24,13 @@ class Reports(ProgramTest):
         self.assertEqual(self.whisker("report", "elsewhere/shown").stdout, "elsewhere/shown/report.html\n")
         self.assertEqual((self.folder / "elsewhere/shown/report.html").read_text(), page)
 
+    def test_a_run_that_diverges_says_so_in_its_report(self):
+        run = self.train("diverges", "train.epochs=3", "optimizer.kind=sgd", "schedule.restart=1",
+                         "schedule.restart_factor=1e30", code=7)
+        page = (run / "report.html").read_text()
+        self.assertIn("Error: training diverged at epoch ", page)
+        self.assertNotIn("had not ended", page)
+
     def test_it_can_be_left_out(self):
         run = self.train("without", "train.report=false", "train.epochs=1")
         self.assertFalse((run / "report.html").exists())

@@ -15,7 +15,7 @@ constexpr std::string_view shown_otherwise[] = {
     "first step ",      "finished ",        "stopped",   "continue with:", "time is up",
     "the last weights", "test: ",           "report: ",  "nothing to do: "};
 
-constexpr std::string_view endings[] = {"finished ", "stopped"};
+constexpr std::string_view endings[] = {"finished ", "stopped", "error: "};
 
 bool begins_with_any(std::string_view line, std::span<const std::string_view> beginnings) {
   return std::ranges::any_of(beginnings, [&](auto one) { return line.starts_with(one); });

@@ -22,7 +22,8 @@ std::string device_text(const RunRecord& run) {
     if (name == "processor" || name == "name") model = value;
     if (name == "ranks" && value != "1") ranks = value + " ranks, each on ";
   }
-  if (device.empty()) device = run.setting("device", "an unknown device");
+  if (device.empty()) device = run.setting("device", "auto");
+  if (device == "auto") device = "an unknown device";
   return ranks + device + (model.empty() ? "" : fmt::format(" ({})", model));
 }
 
@@ -154,7 +155,7 @@ std::string verdict_section(const RunRecord& run) {
                                       "The run had not ended when this was written: {:.0f} of {} "
                                       "epochs were done.",
                                       epochs_done(run), run.setting("train.epochs", "?"))
-                                : capitalised(run.ended) + ".";
+                                : capitalised(run.ended) + (run.ended.ends_with('.') ? "" : ".");
   html += report_note(state);
   for (const std::string& problem : run.problems) {
     html += fmt::format("<p class=\"problem\">Not read: {}</p>\n", markup(problem));

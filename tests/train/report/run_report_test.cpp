@@ -32,7 +32,7 @@ constexpr std::string_view hostile =
 
 // Of an older version: no examples, no environment, no learning rate.
 void write_old_run(const TemporaryFolder& folder) {
-  folder.write("config.yaml", "name: old\ndata:\n  train: /home/ann/my cats/data\n");
+  folder.write("config.yaml", "name: old\ndevice: auto\ndata:\n  train: /home/ann/my cats/data\n");
   folder.write("log.txt",
                "runs/old: 40 training and 10 validation images in 2 classes; cpu\n"
                "  3 files of /home/ann/my_cats are no images, such as a.txt\n"
@@ -70,6 +70,7 @@ TEST(RunReport, AnOlderRunSaysWhatItLacks) {
                               "missing or cannot be read: 1 of ? epochs"));
   EXPECT_THAT(page, Not(HasSubstr("Nothing has been validated yet")));
   EXPECT_THAT(page, HasSubstr("The run had not ended when this was written: 1 of ? epochs"));
+  EXPECT_THAT(page, HasSubstr(" on an unknown device."));
   EXPECT_THAT(page, HasSubstr("last/state.json has none"));
   EXPECT_THAT(page, HasSubstr("No learning rate is drawn"));
   EXPECT_THAT(page, HasSubstr("3 files of …/my_cats are no images"));
@@ -302,6 +303,8 @@ TEST(RunLog, PathsLoseTheirFolders) {
 
 TEST(RunLog, EndsAndResumes) {
   EXPECT_EQ(how_it_ended("epoch 1/1  x\nfinished after 1 s\nreport: x\n"), "finished after 1 s");
+  EXPECT_EQ(how_it_ended("epoch 1/1  x\nerror: it diverged. Try less.\n"),
+            "error: it diverged. Try less.");
   EXPECT_EQ(how_it_ended("finished after 1 s\ncontinues at epoch 2, step 3\nepoch 2/3\n"), "");
   EXPECT_EQ(
       told_of_run("run: 3 images\n  note\n\nvalidation after epoch 1:\n  table\n\n  more\n"
