@@ -106,7 +106,8 @@ class Comparison {
         run.examples.emplace(std::move(key), i);  // of copies the first
       }
     }
-    for (const auto& [key, index] : runs_[0].examples) {
+    for (const auto& example : runs_[0].examples) {
+      const std::string& key = example.first;
       if (std::ranges::all_of(runs_, [&](const auto& run) { return run.examples.contains(key); })) {
         common_.push_back(key);
       }

@@ -73,7 +73,7 @@ std::string in_words(std::string name) {
 
 class CurveCharts {
  public:
-  explicit CurveCharts(const RunRecord& run) : run_(run) {
+  explicit CurveCharts(const RunRecord& run) {
     for (const LoggedEpoch& one : run.epochs) {
       last_ = std::max(last_, one.epoch);
       if (one.best) best_ = one.epoch;
@@ -98,7 +98,6 @@ class CurveCharts {
   const std::string& html() const { return html_; }
 
  private:
-  const RunRecord& run_;
   double last_ = 0, best_ = 0;
   std::string html_;
 };
