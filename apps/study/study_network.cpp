@@ -155,7 +155,7 @@ void StudyNetwork::update() {
 }
 
 int64_t StudyNetwork::predicted_bytes() const {
-  return summarize(model_, summary_options(config_, dtype_, inputs_.device().kind))
+  return summarize(model_, summary_options(config_, dtype_, inputs_.device()))
       .training.total();
 }
 
