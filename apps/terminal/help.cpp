@@ -87,6 +87,8 @@ constexpr Examples examples[] = {
      "whisker study why -e 'sum(relu(x @ w))' x='ones(1,2)' w='randn(2,3)' w"},
     {"study memory", "whisker study memory resnet18 --batch-size 8",
      "whisker study memory cats.yaml -o memory.svg"},
+    {"study roofline", "whisker study roofline resnet18 --batch-size 8",
+     "whisker study roofline cats.yaml --layers -o roofline.svg"},
     {"study compare", "whisker study compare mlp precision=bf16",
      "whisker study compare step.safetensors torch.safetensors"},
     {"study record", "whisker study record cats.yaml -o step.safetensors",

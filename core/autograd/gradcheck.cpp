@@ -2,12 +2,14 @@
 #include "core/autograd/gradcheck.h"
 
 #include "core/autograd/autograd.h"
+#include "core/ops/ops.h"
 #include "core/tensor/philox.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -48,10 +50,18 @@ std::vector<int64_t> draw_elements(int64_t count, const GradcheckOptions& option
   return picks;
 }
 
+// See Note [Kinks]: measured with these steps, far below any distance to a kink nearby that
+// matters.
+constexpr double kink_steps[] = {1e-7, 1e-8};
+
+struct Slopes {
+  double left = 0, right = 0, central = 0;
+};
+
 class Check {
  public:
-  Check(const std::function<Tensor()>& f, const GradcheckOptions& options)
-      : f_(f), options_(options) {}
+  Check(const std::function<Tensor()>& f, const GradcheckOptions& options, bool on_tape)
+      : f_(f), options_(options), on_tape_(on_tape) {}
 
   // Leaves d(weights . f())/d(input) in the inputs.
   void run_backward() {
@@ -66,39 +76,51 @@ class Check {
     const auto picks = draw_elements(x.count(), options_, stream);
     // No gradient arrived: f does not depend on x, and the slopes must be 0, too.
     const Tensor arrived = x.grad();
-    std::vector<double> gradients, slopes;
-    double scale = options_.floor * std::max(1.0, std::fabs(value_));
+    std::vector<double> gradients;
+    std::vector<Slopes> slopes;
+    scale_ = options_.floor * std::max(1.0, std::fabs(value_));
     for (const int64_t pick : picks) {
       gradients.push_back(arrived.defined() ? arrived.data<double>()[static_cast<size_t>(pick)]
                                             : 0.0);
-      slopes.push_back(slope(x, pick, options_.step));
-      if (std::isfinite(gradients.back())) scale = std::max(scale, std::fabs(gradients.back()));
-      if (std::isfinite(slopes.back())) scale = std::max(scale, std::fabs(slopes.back()));
+      slopes.push_back(slopes_at(x, pick, options_.step));
+      for (const double size : {gradients.back(), slopes.back().central}) {
+        if (std::isfinite(size)) scale_ = std::max(scale_, std::fabs(size));
+      }
     }
     GradcheckResult result{.name = input.name,
                            .shape = x.shape(),
                            .checked = static_cast<int64_t>(picks.size()),
-                           .error = -1};
+                           .error = -1,
+                           .sweep = std::vector<double>(options_.sweep.size())};
     for (size_t i = 0; i < picks.size(); ++i) {
-      const auto error_of = [&](double measured) {
-        const double error = std::fabs(gradients[i] - measured) / scale;
-        return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
-      };
-      double error = error_of(slopes[i]);
-      double step = options_.step;
-      for (int retry = 0; retry < 3 && error > options_.tolerance; ++retry) {
-        step /= 10;
-        const double measured = slope(x, picks[i], step);
-        if (error_of(measured) < error) {
-          slopes[i] = measured;
-          error = error_of(measured);
+      const double gradient = gradients[i];
+      double slope = slopes[i].central, error = 0;
+      if (const std::optional<Slopes> kink = kink_at(x, picks[i], slopes[i])) {
+        const auto [low, high] = std::minmax(kink->left, kink->right);
+        slope = std::clamp(gradient, low, high);
+        error = error_of(gradient, slope);
+        result.kinks.push_back({picks[i], kink->left, kink->right, gradient});
+      } else {
+        error = error_of(gradient, slope);
+        double step = options_.step;
+        for (int retry = 0; retry < 3 && error > options_.tolerance; ++retry) {
+          step /= 10;
+          const double measured = slopes_at(x, picks[i], step).central;
+          if (error_of(gradient, measured) < error) {
+            slope = measured;
+            error = error_of(gradient, measured);
+          }
+        }
+        for (size_t k = 0; k < result.sweep.size(); ++k) {
+          const double measured = slopes_at(x, picks[i], options_.sweep[k]).central;
+          result.sweep[k] = std::max(result.sweep[k], error_of(gradient, measured));
         }
       }
       if (error <= result.error) continue;
       result.error = error;
       result.index = picks[i];
-      result.gradient = gradients[i];
-      result.slope = slopes[i];
+      result.gradient = gradient;
+      result.slope = slope;
     }
     result.error = std::max(result.error, 0.0);  // an empty tensor
     result.passed = result.error <= options_.tolerance;
@@ -106,8 +128,14 @@ class Check {
   }
 
  private:
-  double slope(const Tensor& x, int64_t pick, double step) {
-    const NoGrad off_tape;
+  double error_of(double gradient, double measured) const {
+    const double error = std::fabs(gradient - measured) / scale_;
+    return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+  }
+
+  Slopes slopes_at(const Tensor& x, int64_t pick, double step) {
+    std::optional<NoGrad> off_tape;
+    if (!on_tape_) off_tape.emplace();
     double& element = x.data<double>()[static_cast<size_t>(pick)];
     const double at = element;
     element = at + step;
@@ -117,19 +145,36 @@ class Check {
     const double below = weighted(f_(), options_.seed);
     const double lower = element;
     element = at;
-    return (above - below) / (upper - lower);
+    return {.left = (value_ - below) / (at - lower),
+            .right = (above - value_) / (upper - at),
+            .central = (above - below) / (upper - lower)};
+  }
+
+  // The slopes differ by more than curvature or rounding explains.
+  bool differ(const Slopes& slopes, double step) const {
+    const double rounding =
+        16 * std::numeric_limits<double>::epsilon() * std::max(1.0, std::fabs(value_)) / step;
+    return std::fabs(slopes.right - slopes.left) > std::max(1e-3 * scale_, rounding);
+  }
+
+  std::optional<Slopes> kink_at(const Tensor& x, int64_t pick, Slopes slopes) {
+    if (!differ(slopes, options_.step)) return {};
+    for (const double step : kink_steps) {
+      slopes = slopes_at(x, pick, step);
+      if (!differ(slopes, step)) return {};
+    }
+    return slopes;
   }
 
   const std::function<Tensor()>& f_;
   const GradcheckOptions& options_;
-  double value_ = 0;
+  bool on_tape_;
+  double value_ = 0, scale_ = 1;
 };
 
-}  // namespace
-
-std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f,
+std::vector<GradcheckResult> check_all(const std::function<Tensor()>& f,
                                        std::span<const GradcheckInput> inputs,
-                                       const GradcheckOptions& options) {
+                                       const GradcheckOptions& options, bool on_tape) {
   for (const GradcheckInput& input : inputs) {
     if (input.tensor.dtype() != DType::f64 || !(input.tensor.device() == reference_device)) {
       fail(ErrorKind::usage, "gradcheck: {}: expected f64 on the reference device, got {} on {}.",
@@ -138,11 +183,42 @@ std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f,
     if (!input.tensor.requires_grad()) input.tensor.set_requires_grad();
     input.tensor.zero_grad();
   }
-  Check check(f, options);
+  Check check(f, options, on_tape);
   check.run_backward();
   std::vector<GradcheckResult> results;
   for (const GradcheckInput& input : inputs) results.push_back(check.run(input, results.size()));
   return results;
+}
+
+}  // namespace
+
+std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f,
+                                       std::span<const GradcheckInput> inputs,
+                                       const GradcheckOptions& options) {
+  return check_all(f, inputs, options, false);
+}
+
+std::vector<GradcheckResult> gradcheck_twice(const std::function<Tensor()>& f,
+                                             std::span<const GradcheckInput> inputs,
+                                             const GradcheckOptions& options) {
+  std::vector<GradcheckInput> all(inputs.begin(), inputs.end());
+  std::vector<Tensor> leaves;
+  for (const GradcheckInput& input : inputs) leaves.push_back(input.tensor.set_requires_grad());
+  Tensor dy;
+  {
+    const NoGrad off_tape;
+    const Tensor y = f();
+    dy = from_vector(result_weights(y.count(), options.seed), y.shape(), y.options());
+  }
+  all.push_back({"dy", dy.set_requires_grad()});
+  const auto gradients = [&] {
+    std::vector<Tensor> flat;
+    for (const Tensor& one : grad(f(), leaves, {.gradient = dy, .create_graph = true})) {
+      if (one.defined()) flat.push_back(one.reshape({-1}));
+    }
+    return concat(flat, 0);
+  };
+  return check_all(gradients, all, options, true);
 }
 
 std::string position_in(const Shape& shape, int64_t index) {

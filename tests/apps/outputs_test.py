@@ -53,8 +53,10 @@ class Outputs(ProgramTest):
         "mermaid": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "dot": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "memory": ["study", "memory", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "roofline": ["study", "roofline", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "gradcheck": ["study", "gradcheck", "tanh", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
-    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
+    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "roofline": ".svg", "gradcheck": ".svg", "dot": ".dot",
               "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
@@ -209,8 +211,9 @@ class Outputs(ProgramTest):
                 self.whisker(*command, str(plain))
                 self.assertTrue(out.is_fifo())
                 content = plain.read_bytes()
-                says = {"record": b"whisker recording", "page": b"study graph", "memory": b"study memory"}
-                if name in says:  # two of them differ by times, or by algorithms that are timed
+                says = {"record": b"whisker recording", "page": b"study graph", "memory": b"study memory",
+                        "roofline": b"study roofline"}
+                if name in says:  # they differ by times, or by algorithms that are timed
                     self.assertTrue(read and says[name] in read[0])
                 else:
                     self.assertTrue(read and read[0] == content)
