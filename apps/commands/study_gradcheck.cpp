@@ -3,6 +3,7 @@
 #include "apps/study/builtin_networks.h"
 #include "apps/study/gradcheck_report.h"
 #include "apps/terminal/facts.h"
+#include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ int run_study_gradcheck(const GradcheckArguments& arguments, const Invocation& i
   const StudyTarget& target = arguments.target;
   const size_t width = arguments.wide ? 0 : size_t{100};
   if (target.name.empty() && target.expression.empty()) {
-    print_result(gradcheck_choices(width));
+    print_result(gradcheck_choices(table_width()));
     return 0;
   }
   const std::vector<std::string> operators = gradcheck_operators();

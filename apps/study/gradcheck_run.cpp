@@ -6,6 +6,7 @@
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/tensor/philox.h"
+#include "core/trace/gradcheck_twice.h"
 #include "core/trace/operator_table.h"
 #include "train/resolve_config.h"
 

@@ -27,8 +27,11 @@ std::string pass_name(const RooflinePass& pass) {
 }
 
 std::string pass_place(const RooflinePass& pass) {
-  const std::string layer = pass.layer.empty() ? "" : "layer " + printable(pass.layer);
-  if (pass.name.empty()) return fmt::format("{}, {}", layer, pass_name(pass));
+  const std::string layer =
+      pass.layer.empty() ? std::string() : fmt::format("layer {}", printable(pass.layer));
+  if (pass.name.empty()) {
+    return fmt::format("{}, {}", layer.empty() ? "outside of layers" : layer, pass_name(pass));
+  }
   return fmt::format("{} {}{}{}", pass.number, pass_name(pass), layer.empty() ? "" : ", ", layer);
 }
 
@@ -184,7 +187,7 @@ std::string RooflineReport::text(size_t width) const {
 }
 
 std::string RooflineReport::json() const {
-  JsonWriter json;
+  JsonWriter json(NonFinite::null);
   json.begin_object().field("schema_version", 1).field("network", title).field("times", times);
   json.field("ceiling_tflops", ceilings.tflops).field("ceiling_gb_per_s", ceilings.gb_per_s);
   json.field("overhead_ms", ceilings.overhead_ms);

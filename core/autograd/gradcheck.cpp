@@ -2,7 +2,6 @@
 #include "core/autograd/gradcheck.h"
 
 #include "core/autograd/autograd.h"
-#include "core/ops/ops.h"
 #include "core/tensor/philox.h"
 
 #include <algorithm>
@@ -60,8 +59,8 @@ struct Slopes {
 
 class Check {
  public:
-  Check(const std::function<Tensor()>& f, const GradcheckOptions& options, bool on_tape)
-      : f_(f), options_(options), on_tape_(on_tape) {}
+  Check(const std::function<Tensor()>& f, const GradcheckOptions& options)
+      : f_(f), options_(options) {}
 
   // Leaves d(weights . f())/d(input) in the inputs.
   void run_backward() {
@@ -135,7 +134,7 @@ class Check {
 
   Slopes slopes_at(const Tensor& x, int64_t pick, double step) {
     std::optional<NoGrad> off_tape;
-    if (!on_tape_) off_tape.emplace();
+    if (!options_.on_tape) off_tape.emplace();
     double& element = x.data<double>()[static_cast<size_t>(pick)];
     const double at = element;
     element = at + step;
@@ -168,13 +167,14 @@ class Check {
 
   const std::function<Tensor()>& f_;
   const GradcheckOptions& options_;
-  bool on_tape_;
   double value_ = 0, scale_ = 1;
 };
 
-std::vector<GradcheckResult> check_all(const std::function<Tensor()>& f,
+}  // namespace
+
+std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f,
                                        std::span<const GradcheckInput> inputs,
-                                       const GradcheckOptions& options, bool on_tape) {
+                                       const GradcheckOptions& options) {
   for (const GradcheckInput& input : inputs) {
     if (input.tensor.dtype() != DType::f64 || !(input.tensor.device() == reference_device)) {
       fail(ErrorKind::usage, "gradcheck: {}: expected f64 on the reference device, got {} on {}.",
@@ -183,42 +183,11 @@ std::vector<GradcheckResult> check_all(const std::function<Tensor()>& f,
     if (!input.tensor.requires_grad()) input.tensor.set_requires_grad();
     input.tensor.zero_grad();
   }
-  Check check(f, options, on_tape);
+  Check check(f, options);
   check.run_backward();
   std::vector<GradcheckResult> results;
   for (const GradcheckInput& input : inputs) results.push_back(check.run(input, results.size()));
   return results;
-}
-
-}  // namespace
-
-std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f,
-                                       std::span<const GradcheckInput> inputs,
-                                       const GradcheckOptions& options) {
-  return check_all(f, inputs, options, false);
-}
-
-std::vector<GradcheckResult> gradcheck_twice(const std::function<Tensor()>& f,
-                                             std::span<const GradcheckInput> inputs,
-                                             const GradcheckOptions& options) {
-  std::vector<GradcheckInput> all(inputs.begin(), inputs.end());
-  std::vector<Tensor> leaves;
-  for (const GradcheckInput& input : inputs) leaves.push_back(input.tensor.set_requires_grad());
-  Tensor dy;
-  {
-    const NoGrad off_tape;
-    const Tensor y = f();
-    dy = from_vector(result_weights(y.count(), options.seed), y.shape(), y.options());
-  }
-  all.push_back({"dy", dy.set_requires_grad()});
-  const auto gradients = [&] {
-    std::vector<Tensor> flat;
-    for (const Tensor& one : grad(f(), leaves, {.gradient = dy, .create_graph = true})) {
-      if (one.defined()) flat.push_back(one.reshape({-1}));
-    }
-    return concat(flat, 0);
-  };
-  return check_all(gradients, all, options, true);
 }
 
 std::string position_in(const Shape& shape, int64_t index) {

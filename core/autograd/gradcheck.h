@@ -25,6 +25,7 @@ struct GradcheckOptions {
   int64_t elements = 0;            ///< of each tensor, drawn without repetition; 0: all
   uint64_t seed = 7;               ///< for the choice of elements and the weights of gradcheck()
   std::vector<double> sweep = {};  ///< steps for GradcheckResult::sweep
+  bool on_tape = false;            ///< f takes gradients itself
 };
 
 /// A point without a gradient. See Note [Kinks].
@@ -59,13 +60,6 @@ struct GradcheckInput {
 std::vector<GradcheckResult> gradcheck(const std::function<Tensor()>& f,
                                        std::span<const GradcheckInput> inputs,
                                        const GradcheckOptions& options = {});
-
-/// The same for gradients of gradients: gradcheck() of d(dy . f())/d(inputs), where dy, with the
-/// weights above as values, is one more input. Throws usage, as the engine does, where an operator
-/// of f has none.
-std::vector<GradcheckResult> gradcheck_twice(const std::function<Tensor()>& f,
-                                             std::span<const GradcheckInput> inputs,
-                                             const GradcheckOptions& options = {});
 
 /// "(2,0,5)": the position of the row-major element `index`.
 std::string position_in(const Shape& shape, int64_t index);

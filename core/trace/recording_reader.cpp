@@ -5,7 +5,6 @@
 #include "core/trace/recording_file.h"
 
 #include <cstring>
-#include <limits>
 
 #include <fmt/ranges.h>
 
@@ -36,7 +35,7 @@ class RecordingReader {
     recording.beside_ms = json.at("beside_ms").as_double(0);
     if (const JsonValue* const ceilings = json.find("ceilings")) {
       const auto number = [&](const char* key) {
-        return ceilings->at(key).as_double(std::numeric_limits<double>::min());
+        return ceilings->at(key).as_double(1e-9, 1e9);
       };
       recording.ceilings = {.tflops = number("tflops"),
                             .gb_per_s = number("gb_per_s"),

@@ -54,7 +54,7 @@ class Outputs(ProgramTest):
         "dot": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "memory": ["study", "memory", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "roofline": ["study", "roofline", "c.yaml", "data.train=train", "--classes", "2", "-o"],
-        "gradcheck": ["study", "gradcheck", "tanh", "-o"],
+        "gradcheck": ["study", "gradcheck", "c.yaml", "data.train=train", "--classes", "2", "--elements", "1", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
     ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "roofline": ".svg", "gradcheck": ".svg", "dot": ".dot",
               "predictions": ".csv", "worst": ".html",
@@ -110,7 +110,7 @@ class Outputs(ProgramTest):
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
-                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "roofline", "gradcheck", "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):

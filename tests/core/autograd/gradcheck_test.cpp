@@ -3,6 +3,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
+#include "core/trace/gradcheck_twice.h"
 #include "tests/support/error_of.h"
 
 #include <cmath>
