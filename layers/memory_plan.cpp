@@ -3,6 +3,7 @@
 
 #include "core/backend/attention.h"
 #include "core/backend/backend.h"
+#include "core/nvidia/cuda_usable.h"
 
 #include <algorithm>
 
@@ -60,8 +61,15 @@ const MemoryPlan::Block* MemoryPlan::block_of(size_t op) const {
   return found == recomputed_.end() ? nullptr : &*found;
 }
 
+// Starts a GPU, which is of use only for what asks its kernels.
 bool MemoryPlan::device_is_here() const {
-  return !is_for(DeviceKind::cuda) || std::ranges::count(available_devices(), *device_) > 0;
+  if (!is_here_) is_here_ = !is_for(DeviceKind::cuda) || why_no_cuda(*device_).empty();
+  return *is_here_;
+}
+
+bool MemoryPlan::has_attention() const {
+  return std::ranges::any_of(operators_,
+                             [](const auto& op) { return op.cost.attention.has_value(); });
 }
 
 // Only those of 16 bits without dropout are fused on any GPU.
@@ -74,9 +82,10 @@ bool MemoryPlan::runs_unfused(const PlannedOperator& op) const {
 }
 
 bool MemoryPlan::assumes_fused_attention() const {
-  return !device_is_here() && std::ranges::any_of(operators_, [&](const PlannedOperator& op) {
-    return op.cost.attention && !runs_unfused(op);
-  });
+  return has_attention() && !device_is_here() &&
+         std::ranges::any_of(operators_, [&](const PlannedOperator& op) {
+           return op.cost.attention && !runs_unfused(op);
+         });
 }
 
 // Unfused attention keeps q, k and v in an order of their own, q scaled besides, and in place of

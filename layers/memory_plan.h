@@ -55,6 +55,7 @@ class MemoryPlan {
   const std::vector<std::string>& notes() const { return notes_; }
   void add_notes(const std::vector<std::string>& notes);
 
+  bool has_attention() const;
   /// Attention is taken for fused, as recent GPUs run it: the plan's is not here to ask.
   bool assumes_fused_attention() const;
 
@@ -95,6 +96,7 @@ class MemoryPlan {
 
   std::optional<Device> device_;
   DType dtype_ = DType::f32;
+  mutable std::optional<bool> is_here_;  // of the device, once it was asked
   bool recompute_ = false;
   std::vector<Block> recomputed_;
   std::vector<PlannedOperator> operators_;

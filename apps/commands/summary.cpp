@@ -6,6 +6,8 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
+#include "core/nvidia/cuda_usable.h"
+#include "layers/memory_plan.h"
 #include "train/data/run_data.h"
 #include "train/experiment.h"
 #include "train/model/freeze_layers.h"
@@ -109,12 +111,12 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     const Model model = build_model(config.model, options);
     check_takes_both_sizes(model, config.data);
     freeze_layers(config, model);
-    // What convolutions work in depends on it, and which kernels of attention are.
+    // What convolutions work in depends on it, and on a GPU the kernels of attention.
     const Device device = shown_device(config);
-    if (device.kind == DeviceKind::cpu ||
-        (device.kind == DeviceKind::cuda && device.index < cuda_device_count())) {
-      configure_backend(config, device);
-    }
+    const bool asks_gpu = device.kind == DeviceKind::cuda &&
+                          MemoryPlan::of(*model.net, model.input).has_attention() &&
+                          why_no_cuda(device).empty();
+    if (device == cpu_device || asks_gpu) configure_backend(config, device);
     const ModelSummary result =
         summarize(model, summary_options(config, shown_compute_dtype(config), device));
     if (arguments->json) {

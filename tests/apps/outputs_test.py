@@ -56,8 +56,8 @@ class Outputs(ProgramTest):
         "roofline": ["study", "roofline", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "gradcheck": ["study", "gradcheck", "c.yaml", "data.train=train", "--classes", "2", "--elements", "1", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
-    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "roofline": ".svg", "gradcheck": ".svg", "dot": ".dot",
-              "predictions": ".csv", "worst": ".html",
+    ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
+              "roofline": ".svg", "gradcheck": ".svg", "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
     def content(self):
@@ -110,7 +110,8 @@ class Outputs(ProgramTest):
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
-                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "roofline", "gradcheck", "dot", "record")}}
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "roofline",
+                                                 "gradcheck", "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):
