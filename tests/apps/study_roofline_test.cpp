@@ -5,6 +5,7 @@
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
 #include "layers/memory_plan.h"
+#include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,13 +91,19 @@ TEST(StudyRoofline, TextFitsAndLayersAddUp) {
 // Twice the multiply-adds of the layers' own cost, and a little for what is no product.
 TEST(StudyRoofline, OperationsAreThoseThatTheLayersCount) {
   struct Case {
-    const char* network;
+    std::string network;
     std::vector<std::string> overrides;
     int64_t classes;
   };
-  const Case cases[] = {{"resnet18", {"data.image_size=64"}, 10},
-                        {"vit_s_16", {"data.image_size=32"}, 10},
-                        {"squeezenet1_1", {"data.image_size=96"}, 10},
+  const TemporaryFolder folder;
+  const std::string vit = folder
+                              .write("vit.yaml",
+                                     "data: {train: nowhere, image_size: 64}\n"
+                                     "model: {preset: vit_s_16, values: {dim: 96, blocks: 2}}\n")
+                              .string();
+  const Case cases[] = {{"small_resnet", {"data.image_size=32"}, 10},
+                        {"squeezenet1_1", {"data.image_size=64"}, 10},
+                        {vit, {}, 10},
                         {WHISKER_SOURCE_DIR "/configs/keras_lstm.yaml", {"data.train=nowhere"}, 0}};
   for (const Case& one : cases) {
     SCOPED_TRACE(one.network);
