@@ -194,15 +194,16 @@ TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfEveryKindOfPreset) {
     const char* preset;
     int64_t side, batch;
   };
-  const Case cases[] = {{"keras_small", 64, 16},
-                        {"chollet", 128, 4},
-                        {"small_resnet", 64, 16},
-                        {"squeezenet1_1", 96, 16},
-                        {small_vgg, 32, 16},
-                        {"resnet18", 64, 16},
-                        {"{preset: resnet50, values: {n2: 1, n3: 1, n4: 1}}", 64, 8},
-                        {"{preset: small_resnet, recompute: true}", 64, 16},
-                        {"{preset: vit_s_16, values: {dim: 96, heads: 3, blocks: 3}}", 96, 8}};
+  const Case cases[] = {
+      {"keras_small", 64, 16},
+      {"chollet", 128, 4},
+      {"small_resnet", 64, 16},
+      {"squeezenet1_1", 96, 16},
+      {small_vgg, 32, 16},
+      {"resnet18", 64, 16},
+      {"{preset: resnet50, values: {n3: 1, n4: 1, w3: 64, w4: 64, c3: 256, c4: 256}}", 64, 8},
+      {"{preset: small_resnet, recompute: true}", 64, 16},
+      {"{preset: vit_s_16, values: {dim: 96, heads: 3, blocks: 3}}", 96, 8}};
   const StripeFolder data;
   bool captured = false;
   for (const Case& row : cases) {
