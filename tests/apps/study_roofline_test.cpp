@@ -101,7 +101,7 @@ TEST(StudyRoofline, OperationsAreThoseThatTheLayersCount) {
                                      "data: {train: nowhere, image_size: 64}\n"
                                      "model: {preset: vit_s_16, values: {dim: 96, blocks: 2}}\n")
                               .string();
-  const Case cases[] = {{"small_resnet", {"data.image_size=32"}, 10},
+  const Case cases[] = {{"small_resnet", {"data.image_size=64"}, 10},
                         {"squeezenet1_1", {"data.image_size=64"}, 10},
                         {vit, {}, 10},
                         {WHISKER_SOURCE_DIR "/configs/keras_lstm.yaml", {"data.train=nowhere"}, 0}};
