@@ -47,7 +47,7 @@ const std::string& path_at(Layers layers, size_t at) {
   return layers[at].module->path();
 }
 
-bool has_fused_norms(const FusionTarget& target) {
+bool has_fused_kernels(const FusionTarget& target) {
   return target.device && has_fused_kernels(*target.device);
 }
 
@@ -138,17 +138,17 @@ Layer& last_of(Layers layers, const FusedLayers& match) {
   return static_cast<Layer&>(*layers[match.first + match.count - 1].module);
 }
 
-/// 2x2 or 3x3 with stride 2: see fuses_norm().
-bool may_fuse_norm(const Pool2dOptions& pool) {
+/// 2x2 or 3x3 with stride 2: see pool_takes_norm().
+bool may_take_norm(const Pool2dOptions& pool) {
   return (pool.kernel == 2 || pool.kernel == 3) && pool.stride.value_or(pool.kernel) == 2;
 }
 
 std::optional<FusedLayers> match_norm_pool(Layers layers, size_t at, const FusionTarget& target) {
-  if (!has_fused_norms(target)) return {};
+  if (!has_fused_kernels(target)) return {};
   auto match = norm_in_training(layers, at);
   if (!match || !batch_norm_computes(norm_of(*match).options().activation, false)) return {};
   const auto* const pool = layer_at<MaxPool2D>(layers, at + match->count);
-  if (!pool || !may_fuse_norm(pool->options())) return {};
+  if (!pool || !may_take_norm(pool->options())) return {};
   match->notes.push_back(fmt::format("max_pool2d into {} in training", path_at(layers, at)));
   ++match->count;
   return match;
@@ -169,7 +169,7 @@ std::optional<int> plan_norm_pool(Layers layers, const FusedLayers& match, Memor
   const BatchNorm& norm = norm_of(match);
   const auto& pool = last_of<MaxPool2D>(layers, match);
   const Shape normalised = norm.output_shape(plan.shape(x));
-  if (!fuses_norm(pool2d_geometry(PoolKind::max, normalised, pool.options()))) return {};
+  if (!pool_takes_norm(pool2d_geometry(PoolKind::max, normalised, pool.options()))) return {};
   const Shape y = pool.output_shape(normalised);
   OperatorCost cost = norm.cost(normalised, plan.needs_grad(x));
   cost.keeps_input = plan.needs_grad(x);
@@ -197,7 +197,7 @@ Conv2D* conv2d_of_packs_at(Layers layers, size_t at) {
 }
 
 std::optional<FusedLayers> match_norm_conv(Layers layers, size_t at, const FusionTarget& target) {
-  if (!has_fused_norms(target)) return {};
+  if (!has_fused_kernels(target)) return {};
   auto match = norm_in_training(layers, at);
   const Conv2D* const conv = match ? conv2d_of_packs_at(layers, at + match->count) : nullptr;
   if (!conv || !batch_norm_computes(norm_of(*match).options().activation, true)) return {};
@@ -212,7 +212,7 @@ std::optional<int> plan_norm_conv(Layers layers, const FusedLayers& match, Memor
   const auto& conv = last_of<Conv2D>(layers, match);
   const Shape normalised = plan.shape(x);
   const Conv2dGeometry g = conv.geometry(normalised, plan.dtype());
-  if (!fuses_norm(g) && !fuses_pointwise_norm(g)) return {};
+  if (!depthwise_takes_norm(g) && !pointwise_takes_norm(g)) return {};
   const BatchNorm& norm = norm_of(match);
   OperatorCost cost = conv.cost(normalised, true);
   cost.keeps_input = true;
@@ -234,7 +234,7 @@ std::optional<LayerValue> run_norm_conv(Layers layers, const FusedLayers& match,
 std::optional<FusedLayers> match_conv_sums(Layers layers, size_t at, const FusionTarget& target) {
   const auto* const norm = layer_at<BatchNorm>(layers, at + 1);
   const Conv2D* const conv = conv2d_of_packs_at(layers, at);
-  if (!norm || !conv || conv->options().groups == 1 || !has_fused_norms(target)) return {};
+  if (!norm || !conv || conv->options().groups == 1 || !has_fused_kernels(target)) return {};
   return FusedLayers{.first = at, .in_training = {norm}};
 }
 
@@ -328,7 +328,7 @@ std::optional<int> plan_norm_add(Layers layers, const FusedLayers& match, Memory
 
 // Two norms where the shortcut ends in one, too: neither result is stored.
 std::optional<FusedLayers> match_add_norms(Layers layers, size_t at, const FusionTarget& target) {
-  if (!has_fused_norms(target)) return {};
+  if (!has_fused_kernels(target)) return {};
   auto match = match_norm_add(layers, at, target);
   if (!match) return {};
   const auto& block = last_of<Residual>(layers, *match);

@@ -46,8 +46,8 @@ struct StepReport {
 /// The block of layers that a parameter belongs to: its name up to the first number, with numbers
 /// that follow at once ("features.3", "layer1.0", "encoder_layer_7"), or its layer's name.
 std::string_view block_of(std::string_view parameter);
-/// Of each parameter the number of blocks behind its own. Blocks without a weight (a norm's) belong
-/// to the one before.
+/// The number of blocks behind each parameter's own. Blocks without a weight (a norm's) belong to
+/// the one before.
 std::vector<int> blocks_behind(const ParameterList& parameters);
 
 class Optimizer {

@@ -6,7 +6,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$root/build/python
-packages=(onnxruntime==1.32.0 numpy==2.4.6)
+packages=(onnxruntime==1.32.0 numpy==2.4.6 tensorboard==2.21.0)
 
 if [ "${1:-}" = --make ]; then
   [ "$(cat "$folder/installed" 2>/dev/null)" = "${packages[*]}" ] && exit 0

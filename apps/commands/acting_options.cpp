@@ -32,7 +32,7 @@ const std::vector<ActingRule>& acting_rules() {
       {{"--label-column"}, {rows}, nullptr, "rows", "classify"},
       {{"--label-column"}, {text, rows}, nullptr, "texts and rows"},
       {{"--header"}, {text, rows, series}, nullptr, "texts, rows and series"},
-      {{"--top", "--threshold", "--predictions", "--worst", "--csv"},
+      {{"--top", "--threshold", "--predictions", "--worst", "--csv", "--calibrate"},
        {images, text, rows},
        nullptr,
        "images, texts and rows, which have classes"},

@@ -3,6 +3,7 @@
 // registration.
 #include "apps/study/builtin_networks.h"
 #include "apps/study/gradcheck_report.h"
+#include "apps/study/grading/exercises.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/help.h"
 #include "layers/builder/presets.h"
@@ -93,6 +94,7 @@ std::vector<Row> completion_table(const CLI::App& app) {
   for (std::string& preset : preset_names()) networks.push_back(std::move(preset));
   rows.push_back({{std::begin(study_contexts), std::end(study_contexts)}, networks});
   rows.push_back({{"whisker study gradcheck^"}, gradcheck_operators()});
+  rows.push_back({{"whisker study grade^"}, exercise_names()});
   return rows;
 }
 

@@ -2,6 +2,7 @@
 // series, with the classes, preprocessing, vocabulary and scaling of the weights file. Unreadable
 // inputs are reported and skipped; the exit code is then 3. --split measures on the run's own data.
 #include "apps/commands/acting_options.h"
+#include "apps/commands/calibrated_weights.h"
 #include "apps/commands/evaluate_arguments.h"
 #include "apps/commands/evaluate_images.h"
 #include "apps/commands/evaluate_sequences.h"
@@ -117,6 +118,8 @@ int evaluate_as_rank(EvaluateArguments arguments, RankGroup& ranks, Invocation& 
   }
   EvaluatedFiles reports(outputs, ranks.leads() ? arguments.predictions : "",
                          ranks.leads() ? arguments.out : "");
+  CalibratedWeights calibrated(outputs, arguments, ranks);
+  const EvaluateOutputs files{.reports = reports, .calibrated = calibrated};
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
   load_algorithms(device);
   GivenFacts facts = arguments.facts.read();
@@ -142,8 +145,8 @@ int evaluate_as_rank(EvaluateArguments arguments, RankGroup& ranks, Invocation& 
   }
   const bool images = std::holds_alternative<Preprocess>(network.signature().input);
   const int code =
-      images ? evaluate_images(network, arguments, run, reports, ranks, invocation.verbosity)
-             : evaluate_sequences(network, arguments, run, reports, ranks, invocation.verbosity);
+      images ? evaluate_images(network, arguments, run, files, ranks, invocation.verbosity)
+             : evaluate_sequences(network, arguments, run, files, ranks, invocation.verbosity);
   if (ranks.leads()) save_algorithms(device);
   return code;
 }
@@ -219,6 +222,15 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(0, 1024));
   evaluate->add_flag("--tta", arguments->mirror,
                      "Images: average each image and its mirror image (test-time augmentation)");
+  CLI::Option* calibrate =
+      evaluate->add_flag("--calibrate", arguments->calibrate,
+                         "Fit a temperature to these data, so that probabilities are right on "
+                         "average, and write the weights with it to -o");
+  evaluate
+      ->add_option("-o,--output", arguments->calibrated,
+                   "The new weights of --calibrate: *.safetensors")
+      ->check(check_output_name)
+      ->needs(calibrate);
   add_precision(evaluate, arguments->precision);
   arguments->facts.add_to(evaluate);
   set_action(evaluate, invocation, [&invocation, arguments] {

@@ -27,6 +27,8 @@ struct EvaluateArguments {
   bool json = false;
   bool null = false;
   bool mirror = false;  // --tta
+  bool calibrate = false;
+  std::string calibrated;  // -o, of --calibrate
   std::string device = "auto";
   std::string gpus;
   int64_t batch_size = 0;  // 0: 32, or that of a language model's training

@@ -79,6 +79,15 @@ void say_depth(const Network& network, const ImageFolder& files, const EvaluateA
   if (!dark.empty() && verbosity >= 0) tell(dark + "\n");
 }
 
+// Hashes of the images; 0 of those that cannot be read in a minute.
+std::vector<uint64_t> contents_of(const ImageDataset& images, int workers) {
+  constexpr double seconds = 60;
+  images.stamps().read_rest(workers, seconds);
+  std::vector<uint64_t> contents;
+  for (const FileStamp& stamp : images.stamps().get()) contents.push_back(stamp.content);
+  return contents;
+}
+
 // Rank 0 reads standard input for all.
 std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup& ranks) {
   if (std::ranges::count(arguments.inputs, "-") == 0) return arguments.inputs;
@@ -89,8 +98,8 @@ std::vector<std::string> inputs_of(const EvaluateArguments& arguments, RankGroup
 }  // namespace
 
 int evaluate_images(const Network& network, const EvaluateArguments& arguments,
-                    const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
-                    int verbosity) {
+                    const std::optional<PastRun>& run, const EvaluateOutputs& outputs,
+                    RankGroup& ranks, int verbosity) {
   std::vector<std::string> inputs = inputs_of(arguments, ranks);
   const ImageFolder files = arguments.split.empty()
                                 ? label_files(inputs, {.classes = network.classes(),
@@ -99,9 +108,9 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                                 : images_of_split(network, *run, arguments.run_part());
   if (!arguments.split.empty()) inputs.push_back(files.root.string());
   require_same_images(ranks, files, prefixes_of(arguments.inputs, arguments.csv));
-  if (reports.any()) {
-    for (const std::string& input : inputs) reports.add_input(input);
-    for (int64_t i = 0; i < files.size(); ++i) reports.add_input(files.file(i));
+  if (outputs.reports.any()) {
+    for (const std::string& input : inputs) outputs.reports.add_input(input);
+    for (int64_t i = 0; i < files.size(); ++i) outputs.reports.add_input(files.file(i));
   }
   std::optional<int64_t> trained;
   if (arguments.split.empty() && ranks.leads()) trained = warn_of_trained(files, run, verbosity);
@@ -137,30 +146,48 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   const Objective objective(network.model(), {}, files.counts(), device);
   const size_t width = network.classes().size();
   OwnExamples own;
-  const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
-    auto rest = outputs.data<const float>();
+  ExampleCollector measured(network.signature(), files.size());
+  const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
+    auto rest = scores.data<const float>();
     for (const int64_t number : batch.indices) {
       const auto row = rest.first(width);
       network.check_outputs(row, files.file(number).string());
       rest = rest.subspan(width);
     }
-    if (arguments.each()) own.add(outputs, batch);
+    measured.add(scores, batch);
+    if (arguments.each()) own.add(scores, batch);
   };
-  const auto metrics =
-      evaluate(network, objective, *loader, {.observe = observe, .mirror = arguments.mirror});
+  EvaluateOptions options{.observe = observe, .mirror = arguments.mirror};
+  outputs.calibrated.observe(options);
+  const auto metrics = evaluate(network, objective, *loader, options);
   add_other_ranks(*metrics, ranks);
   for (const auto& [index, reason] : bad_files(*loader, ranks)) {
     if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
   }
   if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
+  ValidationExamples examples = measured.of_all_ranks(ranks);
+  const std::optional<TemperatureFit> fit = outputs.calibrated.fit(ranks);
   std::vector<EvaluatedExample> images;
   if (arguments.each()) images = own.of_all_ranks(ranks);
   if (!ranks.leads()) return 0;
   for (EvaluatedExample& one : images) one.path = files.file(one.number).string();
+  const auto& calibration = network.signature().calibration;
+  std::vector<uint64_t> contents;
+  if (fit || calibration) contents = contents_of(*dataset, arguments.workers);
   const auto print = [&] {
-    return print_metrics(network, *metrics, unreadable, arguments.json, trained);
+    return print_metrics(network,
+                         {.metrics = *metrics,
+                          .unreadable = unreadable,
+                          .examples = std::move(examples),
+                          .trained_on = trained,
+                          .fit = fit,
+                          .contents = contents},
+                         arguments.json);
   };
-  return reports.write(print, network, std::move(images), arguments.worst, arguments.weights);
+  const int code =
+      outputs.reports.write(print, network, std::move(images), arguments.worst, arguments.weights);
+  outputs.calibrated.write(metrics->count(), contents);
+  return code;
 }
 
 }  // namespace whisker

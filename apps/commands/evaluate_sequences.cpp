@@ -18,6 +18,7 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -99,8 +100,8 @@ std::optional<int64_t> warn_of_trained(const LabelledSequences& data, const Netw
 }  // namespace
 
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
-                       const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
-                       int verbosity) {
+                       const std::optional<PastRun>& run, const EvaluateOutputs& outputs,
+                       RankGroup& ranks, int verbosity) {
   const bool split = !arguments.split.empty();
   const bool one_file =
       arguments.inputs.size() == 1 || (arguments.inputs.empty() && !arguments.csv.empty());
@@ -118,7 +119,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   const std::vector<std::string> files = sequence_files(path, run);
   require_same_files(ranks, files, "DATA");
   if (!arguments.csv.empty()) require_same_files(ranks, std::array{arguments.csv}, "--csv");
-  add_inputs(files, reports);
+  add_inputs(files, outputs.reports);
   const Partition part{.rank = ranks.rank(), .world = ranks.world()};
   const KeepExamples keep = arguments.each() ? KeepExamples::yes : KeepExamples::no;
   const LabelledSequences data = split ? sequences_of_split(network, *run, arguments.run_part(),
@@ -145,13 +146,22 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   const bool rows = network.signature().task() == Task::language_model;
   OwnBatchSource own(*data.source, ranks);
   OwnExamples own_examples;
-  const OutputObserver observe = [&](const Tensor& outputs, const Batch& batch) {
-    network.check_outputs(outputs.data<const float>(), split ? "the run's data" : path);
-    if (arguments.each()) own_examples.add(outputs, batch);
+  std::optional<ExampleCollector> measured;  // forecasts and tokens have figures of their own
+  if (network.signature().task() == Task::classification) {
+    measured.emplace(network.signature(), std::ssize(data.contents));
+  }
+  const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
+    network.check_outputs(scores.data<const float>(), split ? "the run's data" : path);
+    if (measured) measured->add(scores, batch);
+    if (arguments.each()) own_examples.add(scores, batch);
   };
-  const auto metrics =
-      evaluate(network, objective, rows ? *data.source : own, {.observe = observe});
+  EvaluateOptions options{.observe = observe};
+  outputs.calibrated.observe(options);
+  const auto metrics = evaluate(network, objective, rows ? *data.source : own, options);
   add_other_ranks(*metrics, ranks);
+  ValidationExamples examples;
+  if (measured) examples = measured->of_all_ranks(ranks);
+  const std::optional<TemperatureFit> fit = outputs.calibrated.fit(ranks);
   std::vector<EvaluatedExample> all;
   if (arguments.each()) all = own_examples.of_all_ranks(ranks);
   if (!ranks.leads()) return 0;
@@ -164,9 +174,19 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
   if (rows) trained.reset();  // it is of lines, and metrics of tokens
   const auto print = [&] {
-    return print_metrics(network, *metrics, unreadable, arguments.json, trained);
+    return print_metrics(network,
+                         {.metrics = *metrics,
+                          .unreadable = unreadable,
+                          .examples = std::move(examples),
+                          .trained_on = trained,
+                          .fit = fit,
+                          .contents = data.contents},
+                         arguments.json);
   };
-  return reports.write(print, network, std::move(all), arguments.worst, arguments.weights);
+  const int code =
+      outputs.reports.write(print, network, std::move(all), arguments.worst, arguments.weights);
+  outputs.calibrated.write(metrics->count(), data.contents);
+  return code;
 }
 
 }  // namespace whisker

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/commands/evaluate_arguments.h"
-#include "apps/commands/evaluated_examples.h"
+#include "apps/commands/evaluate_outputs.h"
 #include "core/communicator/rank_group.h"
 #include "train/data/run_split.h"
 #include "train/model/network.h"
@@ -12,9 +12,9 @@
 namespace whisker {
 
 /// Measures on the data that `arguments` name, or on a part of `run`; prints the metrics and writes
-/// `reports`. Returns the exit code.
+/// `outputs`. Returns the exit code.
 int evaluate_sequences(const Network& network, const EvaluateArguments& arguments,
-                       const std::optional<PastRun>& run, EvaluatedFiles& reports, RankGroup& ranks,
-                       int verbosity);
+                       const std::optional<PastRun>& run, const EvaluateOutputs& outputs,
+                       RankGroup& ranks, int verbosity);
 
 }  // namespace whisker

@@ -5,13 +5,12 @@
 #include "core/communicator/rank_agreement.h"
 #include "core/error.h"
 #include "data/files/csv.h"
+#include "train/metrics/validation_examples.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <exception>
-#include <limits>
 #include <utility>
 
 namespace whisker {
@@ -47,13 +46,12 @@ EvaluatedExample unpacked_example(const std::string& text) {
 
 EvaluatedExample evaluated_example(int64_t label, std::vector<float> probabilities) {
   const auto most = std::ranges::max_element(probabilities);
-  const float own = std::max(probabilities[static_cast<size_t>(label)],
-                             std::numeric_limits<float>::min());  // a loss of 87.3 at most
+  const double loss = example_loss(probabilities[static_cast<size_t>(label)]);
   const int64_t predicted = most - probabilities.begin();
   return {.path = {},
           .label = label,
           .predicted = predicted,
-          .loss = std::abs(std::log(static_cast<double>(own))),
+          .loss = loss,
           .probabilities = std::move(probabilities)};
 }
 

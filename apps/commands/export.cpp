@@ -37,6 +37,14 @@ int run_export(const ExportArguments& arguments, const Invocation& invocation) {
   const GivenFacts given = arguments.facts.read();
   const Network network = Network::load(arguments.weights, cpu_device, given);
   tell_notes(network.notes(), invocation);
+  if (const auto& calibration = network.signature().calibration) {
+    tell_notes({fmt::format("{}: its temperature of {} {}", printable(arguments.weights),
+                            calibration->text(),
+                            arguments.options.probabilities
+                                ? "is part of the probabilities"
+                                : "is not part of the logits: --probabilities exports it")},
+               invocation);
+  }
   const std::string bytes = export_onnx(network, arguments.options);
   file->write(bytes);
   outputs.commit(*file, "-o", onnx_format);

@@ -4,11 +4,14 @@
 #include "core/io/json.h"
 #include "data/files/file_walk.h"
 #include "train/metrics/metrics.h"
+#include "train/metrics/temperature_fit.h"
+#include "train/metrics/validation_examples.h"
 #include "train/model/network.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,9 +29,17 @@ class Unreadable {
   std::vector<SkippedFile> files_;
 };
 
-/// Writes the metrics to stdout; returns the exit code. `trained`: number of examples that
-/// trained the network, if known.
-int print_metrics(const Network& network, const Metrics& metrics, const Unreadable& unreadable,
-                  bool as_json, std::optional<int64_t> trained = std::nullopt);
+/// What was measured.
+struct Measured {
+  const Metrics& metrics;
+  const Unreadable& unreadable;
+  ValidationExamples examples;              ///< of a classification
+  std::optional<int64_t> trained_on = {};   ///< examples that trained the network, if known
+  std::optional<TemperatureFit> fit = {};   ///< of --calibrate
+  std::span<const uint64_t> contents = {};  ///< hashes of the examples, for a calibrated network
+};
+
+/// Writes it to stdout; returns the exit code.
+int print_metrics(const Network& network, const Measured& measured, bool as_json);
 
 }  // namespace whisker

@@ -239,6 +239,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   add_roofline_command(*study, invocation);
 
   add_gradcheck_command(*study, invocation);
+  add_exercise_commands(*study, invocation);
 }
 
 }  // namespace whisker

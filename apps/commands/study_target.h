@@ -36,6 +36,7 @@ void add_memory_command(CLI::App& study, Invocation& invocation);
 void add_compare_command(CLI::App& study, Invocation& invocation);
 void add_gradcheck_command(CLI::App& study, Invocation& invocation);
 void add_roofline_command(CLI::App& study, Invocation& invocation);
+void add_exercise_commands(CLI::App& study, Invocation& invocation);
 
 /// The configuration that a target names, as read_shown_config().
 ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation);

@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace whisker {
@@ -224,6 +225,10 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
     if (!table.empty()) progress.on_message(validation_heading(result) + indented(table));
   }
   if (folder.writes()) show_losses(folder, progress);
+  if (std::error_code gone; std::filesystem::exists(folder.path() / "report.html", gone)) {
+    progress.on_message(
+        fmt::format("report: {}", printable((folder.path() / "report.html").string())));
+  }
   folder.log(to_text(memory_summary(experiment.device), experiment.device));
   progress.on_message(closing_line(result));
   if (result.reason == StopReason::signal) {

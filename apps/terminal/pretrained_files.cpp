@@ -1,5 +1,6 @@
 #include "apps/terminal/pretrained_files.h"
 
+#include "apps/terminal/program_files.h"
 #include "apps/terminal/terminal.h"
 #include "core/error.h"
 #include "core/io/text.h"
@@ -13,19 +14,10 @@ namespace whisker {
 namespace fs = std::filesystem;
 namespace {
 
-// Below the program's folder P: P/../scripts, P/../../scripts of a checkout; P/../share/whisker.
 fs::path fetch_script() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  fs::path above = program.parent_path();
-  for (int level = 0; level < 3 && above.has_relative_path(); ++level) {
-    above = above.parent_path();
-    for (const char* folder : {"scripts", "share/whisker/scripts"}) {
-      const fs::path script = above / folder / "fetch_weights.sh";
-      if (fs::exists(script, error)) return script;
-    }
-  }
-  return "scripts/fetch_weights.sh";
+  const fs::path script =
+      beside_program({"scripts/fetch_weights.sh", "share/whisker/scripts/fetch_weights.sh"});
+  return script.empty() ? "scripts/fetch_weights.sh" : script;
 }
 
 }  // namespace
@@ -42,11 +34,7 @@ fs::path downloaded(const PretrainedWeights& weights) {
 }
 
 std::string fetch_command(const PretrainedWeights& weights) {
-  const fs::path script = fetch_script();
-  std::error_code error;
-  const fs::path below = script.lexically_relative(fs::current_path(error));
-  const bool inside = !below.empty() && *below.begin() != "..";
-  return fmt::format("{} {}", shell_word((inside ? below : script).string()), weights.preset);
+  return fmt::format("{} {}", shell_word(from_here(fetch_script()).string()), weights.preset);
 }
 
 void fail_unknown_model(std::string_view what, const std::string& name) {

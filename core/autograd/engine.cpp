@@ -1,9 +1,9 @@
 // Nothing here recurses over the graph.
 #include "core/autograd/engine.h"
 
+#include "core/autograd/gradient_operators.h"
 #include "core/backend/backend.h"
 #include "core/backend/elementwise.h"
-#include "core/ops/ops.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,9 +1,9 @@
 #include "core/autograd/node.h"
 
+#include "core/autograd/gradient_operators.h"
 #include "core/autograd/gradients.h"
 #include "core/backend/backend.h"
 #include "core/backend/elementwise.h"
-#include "core/ops/ops.h"
 
 #include <atomic>
 

@@ -32,7 +32,7 @@ struct ConvNormGradients {
 
 /// True for the pointwise convolutions that normalise what they read: 16-bit types, whole packs of
 /// channels, no more outputs than channels, and so few of both that all passes are bound by memory.
-constexpr bool fuses_pointwise_norm(const Conv2dGeometry& g) {
+constexpr bool pointwise_takes_norm(const Conv2dGeometry& g) {
   const bool pointwise = g.kernel_h == 1 && g.kernel_w == 1 && g.stride_h == 1 && g.stride_w == 1 &&
                          g.groups == 1 && g.pad_top == 0 && g.pad_bottom == 0 && g.pad_left == 0 &&
                          g.pad_right == 0;
@@ -54,15 +54,15 @@ class FusedConvNorm {
  public:
   virtual ~FusedConvNorm() = default;
 
-  /// Computes y and its sums, of a convolution of fuses_norm().
+  /// Computes y and its sums, of a convolution of depthwise_takes_norm().
   virtual void convolve(const Conv2dGeometry& g, const AffineInputs& in,
                         const SummedOutput& out) = 0;
   /// Writes the statistics, what batch_norm_train finds out about x: from its sums, or from x
   /// itself without.
   virtual void statistics(const TrainingNorm& norm) = 0;
-  /// True for the convolutions that the two methods below compute: those of fuses_norm(), and where
-  /// the device has the instructions those of fuses_pointwise_norm(). The norm's gamma and beta are
-  /// f32, and it has no residual.
+  /// True for the convolutions that the two methods below compute: those of depthwise_takes_norm(),
+  /// and where the device has the instructions those of pointwise_takes_norm(). The norm's gamma
+  /// and beta are f32, and it has no residual.
   virtual bool takes_norm(const Conv2dGeometry& g) = 0;
   /// y = norm(x) * w and the sums of y.
   virtual void convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
@@ -123,7 +123,7 @@ class FusedNormPool {
 
 /// True for the windows that they take: squares of 2 or 3 with strides of 2, none of them beyond
 /// the image altogether.
-constexpr bool fuses_norm(const Pool2dGeometry& pool) {
+constexpr bool pool_takes_norm(const Pool2dGeometry& pool) {
   return pool.kind == PoolKind::max && (pool.is_square(2, 2) || pool.is_square(3, 2)) &&
          pool.all_see_image();
 }

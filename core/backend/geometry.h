@@ -157,7 +157,7 @@ struct Conv2dGeometry {
 
 /// True for the depthwise convolutions that normalise what they read: square windows of 3, 5 or 7,
 /// strides of 1 or 2, whole packs of channels, images with less than 2^31 elements.
-constexpr bool fuses_norm(const Conv2dGeometry& g) {
+constexpr bool depthwise_takes_norm(const Conv2dGeometry& g) {
   const bool window = g.kernel_h == 3 || g.kernel_h == 5 || g.kernel_h == 7;
   const bool square = g.kernel_h == g.kernel_w && g.stride_h == g.stride_w;
   const bool small = g.h * g.w * g.c < int64_t{1} << 31 && g.h_out * g.w_out * g.c < int64_t{1}

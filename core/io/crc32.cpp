@@ -9,11 +9,12 @@ namespace {
 
 // tables[k][b]: the CRC of byte b followed by k zero bytes ("slicing by 8", Kounavis and Berry
 // 2005).
-constexpr std::array<std::array<uint32_t, 256>, 8> crc_tables = [] {
+template <uint32_t polynomial>
+constexpr std::array<std::array<uint32_t, 256>, 8> tables_of = [] {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
     uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0u);
     tables[0][byte] = crc;
   }
   for (size_t k = 1; k < 8; ++k) {
@@ -33,9 +34,9 @@ uint32_t word(const std::byte* bytes) {
   return value;
 }
 
-}  // namespace
-
-uint32_t crc32(std::span<const std::byte> bytes) {
+template <uint32_t polynomial>
+uint32_t crc_of(std::span<const std::byte> bytes) {
+  const auto& crc_tables = tables_of<polynomial>;
   uint32_t crc = 0xFFFFFFFFu;
   const std::byte* at = bytes.data();
   const std::byte* const end = at + bytes.size();
@@ -50,6 +51,16 @@ uint32_t crc32(std::span<const std::byte> bytes) {
     crc = (crc >> 8) ^ crc_tables[0][(crc ^ std::to_integer<uint32_t>(*at)) & 0xFF];
   }
   return ~crc;
+}
+
+}  // namespace
+
+uint32_t crc32(std::span<const std::byte> bytes) {
+  return crc_of<0xEDB88320u>(bytes);
+}
+
+uint32_t crc32c(std::span<const std::byte> bytes) {
+  return crc_of<0x82F63B78u>(bytes);
 }
 
 }  // namespace whisker

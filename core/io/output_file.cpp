@@ -3,7 +3,6 @@
 #include "core/io/run_files.h"
 #include "core/io/text.h"
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -79,12 +78,14 @@ bool is_run_file(const fs::path& path) {
   const fs::path parent = path.parent_path();
   const fs::path folder = fs::canonical(parent.empty() ? "." : parent, error);
   if (error) return false;
-  if (folder.filename() == "last" && is_run_folder(folder.parent_path())) return true;
+  const bool within = folder.filename() == "last" || folder.filename() == "tensorboard";
+  if (within && is_run_folder(folder.parent_path())) return true;
   if (!is_run_folder(folder)) return false;
-  static constexpr std::array<std::string_view, 11> names = {
+  static constexpr std::string_view names[] = {
       "config.yaml",      "metrics.jsonl", "log.txt", "log.rank*.txt",
       "best.safetensors", "split.csv",     "lock",    "trace.json",
-      "trace.rank*.json", "find_lr.svg",   "last"};
+      "trace.rank*.json", "find_lr.svg",   "last",    "validation.safetensors",
+      "metrics.csv",      "tensorboard"};
   for (const std::string_view name : names) {
     if (matches_pattern(name, path.filename().string())) return true;
   }

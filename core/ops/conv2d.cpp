@@ -159,7 +159,7 @@ Convolved conv2d_with_sums(const Tensor& x, const Tensor& w, const Conv2dOptions
     return {.y = conv2d(x, w, {}, options)};
   }
   const Conv2dGeometry geometry = checked_geometry(x, w, {}, options);
-  if (!fuses_norm(geometry)) return {.y = conv2d(x, w, {}, options)};
+  if (!depthwise_takes_norm(geometry)) return {.y = conv2d(x, w, {}, options)};
   const Convolved result{.y = empty_result(geometry, x),
                          .sums = empty({3, geometry.c_out}, {.device = x.device()})};
   fused->convolve(geometry, {.x = x, .w = w}, {.y = result.y, .sums = result.sums});

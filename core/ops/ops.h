@@ -5,6 +5,7 @@
 // operators that only move elements take every type. Backends never see an empty tensor.
 #pragma once
 
+#include "core/autograd/gradient_operators.h"
 #include "core/backend/geometry.h"
 #include "core/tensor/tensor.h"
 
@@ -19,7 +20,7 @@
 namespace whisker {
 
 // --- arithmetic ------------------------------------------------------------------------------
-Tensor add(const Tensor& a, const Tensor& b);
+// add() is declared in core/autograd/gradient_operators.h, as is broadcast_to().
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
@@ -123,7 +124,6 @@ Tensor sum_products_to(const Tensor& a, const Tensor& b, const Shape& shape);
 Tensor reshape(const Tensor& x, const Shape& shape);
 /// Axes in a new order: y's axis i is x's axis order[i]. Copies.
 Tensor transpose(const Tensor& x, const std::vector<int>& order);
-Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor concat(std::span<const Tensor> tensors, int axis);
 Tensor concat(std::initializer_list<Tensor> tensors, int axis);
 /// Elements [begin, end) along `axis`; a view when axis is 0.
@@ -266,9 +266,9 @@ bool batch_norm_excite_is_fused(const Tensor& x, const BatchNormOperands& norm);
 /// what lies between is never stored, and backward computes it again.
 Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                             const Conv2dOptions& options = {});
-/// True in training without a residual, for depthwise convolutions and narrow pointwise ones of 16
-/// bits (fuses_norm(), fuses_pointwise_norm()), where the device has kernels that normalise as they
-/// read.
+/// True in training without a residual, for depthwise convolutions (depthwise_takes_norm()) and
+/// narrow pointwise ones of 16 bits (pointwise_takes_norm()), where the device has kernels that
+/// normalise as they read.
 bool batch_norm_conv2d_is_fused(const Tensor& x, const BatchNormOperands& norm, const Tensor& w,
                                 const Conv2dOptions& options = {});
 /// Over the last axis (Ba, Kiros and Hinton 2016). gamma, beta (features).

@@ -10,6 +10,7 @@ import pathlib
 import pty
 import re
 import shutil
+import signal
 import struct
 import termios
 import unittest
@@ -286,6 +287,35 @@ class CommandLine(ProgramTest):
         self.whisker("study", "gradcheck", operators[-1])
         unknown = self.whisker("study", "gradcheck", "qqqqqqqqqqqq", code=2).stderr
         self.assertIn(f"Operators: all, {', '.join(operators)}.", unknown)
+
+    def test_an_exercise_is_graded_and_noted_as_done(self):
+        state = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}
+        course = pathlib.Path(__file__).parents[2] / "docs/course"
+        missing = self.whisker("study", "grade", "mul", code=2).stderr
+        self.assertIn("expected your answer in 'mul.cpp'", missing)
+        self.assertIn("exercises/mul/answer.cpp mul.cpp", missing)
+        self.assertIn("Did you mean 'relu'?", self.whisker("study", "grade", "relo", code=2).stderr)
+        hints = [self.whisker("study", "grade", "mul", f"--hint={i}").stdout for i in (1, 2, 3)]
+        self.assertEqual(self.whisker("study", "grade", "mul", "--hint").stdout, hints[0])
+        self.assertEqual(len(set(hints)), 3)
+        for words in (["--hint", "2"], ["--hint=4"]):
+            self.assertIn("--hint", self.whisker("study", "grade", "mul", *words, code=2).stderr)
+        answer = self.folder / "mul.cpp"
+        shutil.copy(course / "exercises/mul/answer.cpp", answer)
+        self.assertIn("da: it is 0 everywhere", self.whisker("study", "grade", "mul", code=1, env=state).stdout)
+        self.assertIn("built with g++, which is not on PATH",
+                      self.whisker("study", "grade", "mul", code=5, env={**state, "PATH": "/nowhere"}).stderr)
+        self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +y = ")
+        with open(self.folder / "watched", "w", encoding="utf-8") as watched:
+            watching = self.start("study", "grade", "mul", "--watch", env=state, stdout=watched)
+        self.wait_for(self.folder / "watched", "waiting for mul.cpp to change")
+        shutil.copy(course / "solutions/mul.cpp", answer)
+        self.wait_for(self.folder / "watched", "waiting for mul.cpp to change", 2)
+        watching.send_signal(signal.SIGINT)
+        self.assertIn("mul is noted as done in", watching.communicate()[1])
+        self.assertEqual(watching.returncode, 0)
+        self.assertIn("mul: right", (self.folder / "watched").read_text())
+        self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +done +y = ")
 
     def test_threads_that_wait_give_way_unless_told_otherwise(self):
         for given, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")):

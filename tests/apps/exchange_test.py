@@ -274,6 +274,17 @@ class Exchange(ProgramTest):
             (self.folder / f"cut{number}.png").write_bytes(self.png_of(one))
         expected = self.probabilities(weights, *[f"cut{number}.png" for number in range(3)], options=options)
         self.expect_close(session.run(None, {"pixels": pixels})[0], expected)
+        content = weights.read_bytes()
+        header = json.loads(content[8:8 + struct.unpack("<Q", content[:8])[0]])
+        header["__metadata__"]["calibration"] = '{"temperature":3,"data":["val"],"examples":10,"contents":[]}'
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        warm = self.folder / "warm.safetensors"
+        warm.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + struct.unpack("<Q", content[:8])[0]:])
+        session = self.exported(warm, "--probabilities", "--preprocess", *options)
+        cooled = self.probabilities(warm, *[f"cut{number}.png" for number in range(3)], options=options)
+        self.assertNotEqual(cooled, expected)
+        self.expect_close(session.run(None, {"pixels": pixels})[0], cooled)
         session = self.exported(weights, *options)
         images = ((pixels.astype(numpy.float32) / 255 - 0.4) / 0.3).transpose(0, 3, 1, 2)
         logits = session.run(["logits"], {"images": images})[0]

@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import random
+import re
+import shutil
 import struct
 import unittest
 
@@ -100,6 +102,11 @@ class HubFolders(ProgramTest):
                       "folder.", done.stderr)
         done = self.whisker("classify", "vit", "val", "--model", "vit_s_16", code=2)
         self.assertIn("leave --model out", done.stderr)
+        scalars = shutil.copytree(self.vit, self.folder / "scalars")
+        shapes = {name: [] if re.search("(query|key|value).weight", name) else shape
+                  for name, shape in vit_shapes(16, 24, 4, 8, 3).items()}
+        write_safetensors(scalars / "model.safetensors", shapes, {"format": "pt"})
+        self.assertIn("the parts of", self.whisker("classify", "scalars", "val", code=4).stderr)
 
     def test_timms_name_decides_between_networks_of_equal_tensors(self):
         self.whisker("train", "--data", "train", "--model", "mobilenetv3_small_100", "name=small", "train.epochs=1",

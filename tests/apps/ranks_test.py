@@ -183,6 +183,15 @@ class Ranks(ProgramTest):
                         bound = tolerance * max(1, abs(a[key])) * (10 if key == "gradient_norm" else 1)
                         self.assertAlmostEqual(a[key], b[key], delta=bound, msg=(kind, key, a, b))
 
+    def assert_same_examples(self, one, other):
+        (says, mine), (says_too, theirs) = (self.safetensors(run / "validation.safetensors") for run in (one, other))
+        self.assertEqual(says, says_too)
+        for exact in ("labels", "paths", "path_ends"):
+            self.assertEqual(mine[exact], theirs[exact], exact)
+        losses = [struct.unpack(f"<{len(tensors['losses']) // 4}f", tensors["losses"]) for tensors in (mine, theirs)]
+        for a, b in zip(*losses, strict=True):
+            self.assertAlmostEqual(a, b, places=4)
+
     def test_ranks_train_what_one_trains(self):
         exact = ["deterministic=true"]  # Algorithms that timing chooses may differ by more than the order of sums.
         lively = [*exact, "train.accumulate=2", "data.sampling=balanced", "ema.decay=0.9"]
@@ -193,6 +202,7 @@ class Ranks(ProgramTest):
                 for count in (2, 4):
                     done, run = self.train_ranks(count, f"ranks{number}_{count}", *overrides)
                     self.assert_same_course(one, run)
+                    self.assert_same_examples(one, run)
                     self.assertEqual(done.stdout, f"runs/ranks{number}_{count}\n")
                     self.assertIn(f"{count} ranks, Open MPI", done.stderr)
 
@@ -299,6 +309,21 @@ class Ranks(ProgramTest):
                 for count in (2, 3):
                     with self.subTest((name, data, count)):
                         self.assert_same_result(one, json.loads(self.run_tcp(count, command).stdout))
+
+    def test_a_temperature_is_fitted_to_the_examples_of_all_ranks(self):
+        self.train_ranks(1, "for_fit", "train.epochs=20", "optimizer.lr=0.02", config="sentences.yaml")
+        lines = (self.folder / "sentences.csv").read_text().splitlines()
+        swapped = [line.replace("good,", "bad,") for line in lines[1:] if line.startswith("good,")][:3]
+        (self.folder / "doubtful.csv").write_text("\n".join(lines + swapped) + "\n")
+        command = ["evaluate", "runs/for_fit/best.safetensors", "doubtful.csv", "--device", "cpu", "--json", "-q",
+                   "--calibrate", "-o"]
+        one = json.loads(self.run_ranks(1, [*command, "one.safetensors"]).stdout)["calibrate"]
+        two = json.loads(self.run_tcp(2, [*command, "two.safetensors"]).stdout)["calibrate"]
+        for key, value in one.items():
+            self.assertAlmostEqual(value, two[key], places=6, msg=key)
+        records = [json.loads(self.metadata(f"{name}.safetensors")["calibration"]) for name in ("one", "two")]
+        self.assertEqual(records[0]["contents"], records[1]["contents"])
+        self.assertEqual(records[0]["examples"], records[1]["examples"])
 
     def test_unreadable_images_are_told_once_and_in_order(self):
         self.train_ranks(1, "for_bad", "train.epochs=1")

@@ -56,3 +56,12 @@ mkdir -p "$scratch/data/whisker/weights"
 echo other >"$scratch/data/whisker/weights/mobilenet_v2-b0353104.pth"
 XDG_DATA_HOME=$scratch/data $fetch 2>"$scratch/log" && { echo "another file counts as the weights"; exit 1; }
 grep -q 'expected b0353104' "$scratch/log" || { cat "$scratch/log"; exit 1; }
+# The course: an answer is graded with the installed headers, and a lesson's program builds against the package.
+cd "$scratch"
+export XDG_STATE_HOME=$scratch/state
+course=$scratch/prefix/share/whisker/course
+logged "$whisker" study grade mul "$course/solutions/mul.cpp"
+"$whisker" study exercises 2>/dev/null | grep -q '^mul .*done' || { echo "mul is not noted as done"; exit 1; }
+logged cmake -S "$course" -B "$scratch/lessons" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix"
+logged cmake --build "$scratch/lessons" --target 01_chain_rule
+"$scratch/lessons/01_chain_rule" | grep -q '^Whisker     dx -1.437648' || { echo "01_chain_rule prints something else"; exit 1; }

@@ -21,6 +21,9 @@ dpkg-deb -c "$deb" | awk '{print $6}' >"$scratch/files"
 for script in $(grep -ohE 'scripts/[a-z_]+\.sh' "$source/README.md" "$source"/docs/guide/*.md | sort -u); do
   grep -qx "./usr/share/whisker/$script" "$scratch/files" || { echo "$script is not in the package"; exit 1; }
 done
+for file in course.h course_runner.h exercises/mul/answer.cpp exercises/mul/hints.md solutions/mul.cpp 01_chain_rule.md; do
+  grep -qx "./usr/share/whisker/course/$file" "$scratch/files" || { echo "course/$file is not in the package"; exit 1; }
+done
 
 # Writes this system's files of the packages "$@" and of those they depend on to the root, and dpkg's record of them.
 make_root() {

@@ -173,13 +173,14 @@ CheckpointWriter::~CheckpointWriter() {
   if (running_.valid()) running_.wait();
 }
 
-void CheckpointWriter::enqueue(std::function<void()> job) {
+void CheckpointWriter::enqueue(std::function<std::string()> job) {
   finish();
   running_ = std::async(std::launch::async, std::move(job));
 }
 
 void CheckpointWriter::finish() {
-  if (running_.valid()) running_.get();
+  if (!running_.valid()) return;
+  if (std::string note = running_.get(); !note.empty()) note_ = std::move(note);
 }
 
 void CheckpointWriter::save_last(Snapshot model, Snapshot optimizer, const TrainState& state) {
@@ -195,13 +196,22 @@ void CheckpointWriter::save_last(Snapshot model, Snapshot optimizer, const Train
     if (keep > 1) write_file_atomically(last / fmt::format("state-{}.json", state.step), json);
     write_file_atomically(last / "state.json", json);  // see Note [Commit point]
     remove_old_generations(last, state.step, keep);
+    return std::string();
   });
 }
 
 void CheckpointWriter::save_best(fs::path path, Snapshot model,
-                                 std::map<std::string, std::string> metadata) {
-  enqueue([path = std::move(path), model = std::move(model), metadata = std::move(metadata)] {
+                                 std::map<std::string, std::string> metadata,
+                                 std::function<void()> after) {
+  enqueue([path = std::move(path), model = std::move(model), metadata = std::move(metadata),
+           after = std::move(after)] {
     write_safetensors(path, metadata, entries_of(model));
+    try {
+      if (after) after();
+    } catch (const Error& error) {
+      return fmt::format("{} The run goes on without this file.", error.what());
+    }
+    return std::string();
   });
 }
 

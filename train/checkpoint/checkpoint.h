@@ -18,6 +18,7 @@
 #include <future>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -43,17 +44,22 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   void save_last(Snapshot model, Snapshot optimizer, const TrainState& state);
+  /// `after` writes a file that a run can do without, beside the weights: what it throws becomes a
+  /// take_note().
   void save_best(std::filesystem::path path, Snapshot model,
-                 std::map<std::string, std::string> metadata);
+                 std::map<std::string, std::string> metadata, std::function<void()> after = {});
+  /// A message for the user about such files, once they were waited for; "" for none.
+  std::string take_note() { return std::exchange(note_, ""); }
   /// Waits until everything is on disk; rethrows the first failure.
   void finish();
 
  private:
-  void enqueue(std::function<void()> job);
+  void enqueue(std::function<std::string()> job);
 
   std::filesystem::path last_;
   int64_t keep_;
-  std::future<void> running_;
+  std::future<std::string> running_;  // gives a note
+  std::string note_;
 };
 
 /// Reads last/ back: state, and the two files checked against their sizes and hashes. Throws

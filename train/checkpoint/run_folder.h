@@ -1,9 +1,13 @@
 // The folder a run writes: never overwritten, one writer at a time.
 //   config.yaml        the resolved configuration
 //   metrics.jsonl      one object per logged step and per epoch
+//   metrics.csv        a row per epoch
+//   tensorboard/       with train.tensorboard: an event file per start or resume
 //   log.txt            the terminal's messages
 //   log.rank1.txt      those of rank 1, with train.log_ranks
 //   best.safetensors   best weights so far, with classes and preprocessing
+//   validation.safetensors  what their validation measured of each example (see
+//                      train/metrics/validation_examples.h)
 //   split.csv          which images train and which validate (see data/images/split_list.h)
 //   last/              everything needed to resume (see train/checkpoint/checkpoint.h)
 #pragma once
@@ -50,6 +54,7 @@ class RunFolder {
   std::filesystem::path config() const { return path_ / "config.yaml"; }
   std::filesystem::path split() const { return path_ / "split.csv"; }
   std::filesystem::path best() const { return path_ / "best.safetensors"; }
+  std::filesystem::path validation() const { return path_ / "validation.safetensors"; }
   std::filesystem::path last() const { return path_ / "last"; }
   /// Only where it writes().
   LogFile& metrics() { return *metrics_; }

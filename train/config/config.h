@@ -131,6 +131,7 @@ struct TrainSettings {
   int64_t overfit_batches = 0;  // 0: the whole set
   int64_t profile = 0;          // batches in trace.json; 0: none
   bool log_ranks = false;       // log.rank1.txt, ...
+  bool tensorboard = false;     // tensorboard/events.out.tfevents...
 };
 
 struct CheckpointConfig {

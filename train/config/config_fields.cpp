@@ -204,6 +204,9 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("log_ranks", c.log_ranks,
           {.about = "each rank of several also writes its messages and times: log.rank1.txt, ... "
                     "in the run folder"});
+  v.field("tensorboard", c.tensorboard,
+          {.about = "also write losses, learning rate and metrics for TensorBoard, to tensorboard/ "
+                    "in the run folder"});
 }
 
 void memory_fields(FieldVisitor& v, MemoryConfig& c) {

@@ -23,6 +23,17 @@ std::string RunData::describe() const {
   return text;
 }
 
+std::vector<std::string> RunData::val_paths() const {
+  if (images.val.files.empty()) return val_places;
+  const std::filesystem::path root = std::filesystem::absolute(images.val.root);
+  std::vector<std::string> paths;
+  for (const ImageFile& file : images.val.files) {
+    const std::filesystem::path path = file.path;  // a CSV may list absolute ones
+    paths.push_back(path.is_absolute() ? path.lexically_relative(root).string() : file.path);
+  }
+  return paths;
+}
+
 std::string RunData::class_table() const {
   constexpr size_t most = 20;
   const std::vector<std::string>& classes = signature.classes;

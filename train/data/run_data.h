@@ -44,6 +44,9 @@ struct RunData {
   std::vector<uint64_t> train_contents = {}, val_contents = {};
   /// Of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> train_examples = {}, val_examples = {};
+  /// "file:line" or the file of validation texts and rows, as messages name it, relative to the
+  /// data's folder.
+  std::vector<std::string> val_places = {};
   /// With features: cached, the training images in order and as validation sees images.
   std::unique_ptr<BatchSource> plain_train = {};
   std::vector<std::string> val_lacks = {};  ///< classes that validation has no examples of
@@ -54,6 +57,9 @@ struct RunData {
   double fraction_of(int64_t count) const {
     return static_cast<double>(count) / static_cast<double>(train_size + val_size);
   }
+  /// Of each validation image, text or row the path, relative to the data's folder; of a line
+  /// "file:line". Empty for other data.
+  std::vector<std::string> val_paths() const;
   /// "7,000 training and 1,000 validation images in 2 classes".
   std::string describe() const;
   /// Number and fraction of training examples of each class, of the first twenty; "" unless the

@@ -132,6 +132,15 @@ void note_shared(const Config& config, RunData& run, const PlaceOf& place = {}) 
   if (!note.empty()) run.notes.push_back(std::move(note));
 }
 
+// `place` begins with the name of the data, or of a file among them.
+std::string relative_place(std::string place, const std::filesystem::path& data) {
+  std::error_code unknown;
+  const bool folder = std::filesystem::is_directory(data, unknown);
+  const std::string before = printable(((folder ? data : data.parent_path()) / "").string());
+  if (place.starts_with(before)) place.erase(0, before.size());
+  return place;
+}
+
 // The contents of labelled examples, and what is to be said of copies among them.
 struct LabelledContents {
   std::vector<uint64_t> contents;
@@ -140,11 +149,14 @@ struct LabelledContents {
 
 void note_copies(const Config& config, const LabelledContents& train, const LabelledContents& val,
                  std::span<const int64_t> labels, const Parts& parts, RunData& run) {
+  const bool own = config.data.val.empty() || config.train.overfit_batches > 0;
+  const std::string& validated = own ? config.data.train : config.data.val;
   for (const int64_t i : parts.train) {
     run.train_contents.push_back(train.contents[static_cast<size_t>(i)]);
   }
   for (const int64_t i : parts.val) {
     run.val_contents.push_back(val.contents[static_cast<size_t>(i)]);
+    run.val_places.push_back(relative_place(val.place(i), validated));
   }
   const auto originals = find_copies(
       train.contents, [&](int64_t i) { return train.contents[static_cast<size_t>(i)]; });

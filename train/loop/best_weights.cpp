@@ -59,9 +59,12 @@ BestWeights read_best_weights(const std::filesystem::path& best, const Network& 
     const auto found = file->metadata().find(key);
     return found == file->metadata().end() ? std::string() : found->second;
   };
+  const std::string record = said(calibration_key);
   return {.problem = "",
           .epoch = epoch_in(said("epoch")),
-          .metric = metric_in(said("metrics"), figure)};
+          .metric = metric_in(said("metrics"), figure),
+          .temperature =
+              record.empty() ? "" : CalibrationRecord::from_json(record, file->name()).text()};
 }
 
 }  // namespace whisker

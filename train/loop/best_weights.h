@@ -16,6 +16,7 @@ struct BestWeights {
   std::string problem;  ///< why they cannot be read: "the best weights are missing"; or ""
   int64_t epoch = 0;    ///< that made them, from 1; 0: the file does not say it
   std::optional<double> metric = {};  ///< of their validation; unset where it overflowed
+  std::string temperature = {};       ///< of evaluate --calibrate, which is none of the run's
 };
 
 /// `figure` names the metric. Throws checkpoint for what is no run's own to replace: a folder, and

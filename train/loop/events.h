@@ -82,6 +82,7 @@ struct StepEvent {
 struct EpochEvent {
   int64_t epoch = 0;
   int64_t epochs = 0;
+  double learning_rate = 0;  ///< of the last step
   double train_loss = 0;
   std::optional<double> train_accuracy = {};  ///< unset for a regression
   std::optional<double> val_loss = {};        ///< set when the epoch was validated

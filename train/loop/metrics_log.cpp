@@ -2,6 +2,8 @@
 
 #include "core/io/json.h"
 
+#include <vector>
+
 namespace whisker {
 namespace {
 
@@ -14,6 +16,25 @@ void write_validation(JsonWriter& json, double loss, const std::vector<Figure>& 
 
 void MetricsLog::append(const std::string& line) {
   if (file_) file_->append(line + "\n");
+}
+
+void MetricsLog::begin_csv(const std::filesystem::path& folder, const Metrics& metrics) {
+  if (!file_) return;
+  std::vector<std::string> names;
+  for (const Figure& one : metrics.figures()) names.emplace_back(one.name);
+  csv_.begin(folder, names);
+}
+
+void MetricsLog::begin_tensorboard(const std::filesystem::path& folder, int64_t step,
+                                   const ImageDataset* images) {
+  if (!file_) return;
+  tensorboard_.begin(folder, step);
+  if (images && step == 0) tensorboard_.images(*images);
+}
+
+std::string MetricsLog::take_note() {
+  std::string note = csv_.take_note();
+  return note.empty() ? tensorboard_.take_note() : note;
 }
 
 void MetricsLog::step(const StepEvent& event, double seconds) {
@@ -35,12 +56,14 @@ void MetricsLog::step(const StepEvent& event, double seconds) {
   }
   json.field("seconds", seconds).end_object();
   append(json.str());
+  tensorboard_.step(event);
 }
 
 void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
   JsonWriter json(NonFinite::null);
   json.begin_object().field("kind", "epoch").field("epoch", event.epoch + 1);
-  json.field("step", step).field("train_loss", event.train_loss);
+  json.field("step", step).field("learning_rate", event.learning_rate);
+  json.field("train_loss", event.train_loss);
   if (event.train_accuracy) json.field("train_accuracy", *event.train_accuracy);
   if (event.val_loss) {
     write_validation(json, *event.val_loss, event.val_figures);
@@ -52,6 +75,8 @@ void MetricsLog::epoch(const EpochEvent& event, int64_t step, double seconds) {
   }
   json.end_object().end_object();
   append(json.str());
+  csv_.add(json.str());
+  tensorboard_.epoch(event, step);
 }
 
 void MetricsLog::validation(const Metrics& metrics, bool best, int64_t epoch, int64_t step) {
@@ -61,6 +86,7 @@ void MetricsLog::validation(const Metrics& metrics, bool best, int64_t epoch, in
   write_validation(json, metrics.loss(), metrics.figures());
   json.field("best", best).end_object();
   append(json.str());
+  tensorboard_.validation(metrics, step);
 }
 
 }  // namespace whisker

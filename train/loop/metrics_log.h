@@ -1,12 +1,16 @@
 // metrics.jsonl: one object per logged step, epoch and extra validation; what overflowed is null
-// (docs/reference/formats.md).
+// (docs/reference/formats.md). What it logs also goes to metrics.csv and, if wanted, to
+// TensorBoard's file.
 #pragma once
 
 #include "core/io/run_files.h"
 #include "train/loop/events.h"
+#include "train/loop/metrics_csv.h"
+#include "train/loop/tensorboard_log.h"
 #include "train/metrics/metrics.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace whisker {
@@ -15,6 +19,16 @@ class MetricsLog {
  public:
   /// Null: of a rank that logs nothing.
   explicit MetricsLog(LogFile* file) : file_(file) {}
+
+  /// Begins metrics.csv in `folder`: see MetricsCsv. Call it once metrics.jsonl ends where the run
+  /// goes on. `metrics`: of validations, empty.
+  void begin_csv(const std::filesystem::path& folder, const Metrics& metrics);
+  /// Begins TensorBoard's file behind `step`; of a run that begins with a few of `images`, unless
+  /// they are null.
+  void begin_tensorboard(const std::filesystem::path& folder, int64_t step,
+                         const ImageDataset* images);
+  /// A message for the user; "" for none.
+  std::string take_note();
 
   /// `seconds`: of training so far.
   void step(const StepEvent& event, double seconds);
@@ -27,6 +41,8 @@ class MetricsLog {
   void append(const std::string& line);
 
   LogFile* file_;
+  MetricsCsv csv_;
+  TensorboardLog tensorboard_;
 };
 
 }  // namespace whisker

@@ -28,7 +28,7 @@ Tensor empty_on(Device device, const Tensor& like) {
   return like.defined() ? empty(like.shape(), {.dtype = like.dtype(), .device = device}) : Tensor();
 }
 
-// A batch whose tensors are `make` of those of `like`.
+// A batch that holds make(t) for each tensor t of `like`.
 template <class Make>
 Batch each_tensor(const Batch& like, Make make) {
   return {.inputs = make(like.inputs),

@@ -58,6 +58,7 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       pace_(step_.warm_up_batches() + experiment.config.data.prefetch),
       best_figure_(experiment.best_figure(*make_metrics(*experiment.network))),
       start_(Clock::now()) {
+  if (folder.writes()) val_paths_ = experiment.data.val_paths();  // later the data may be let go
   for (BatchSource* source : {experiment.train.get(), experiment.val.get()}) {
     source->on_preparing([this](const Preparing& preparing) { prepare(preparing); });
   }
@@ -113,6 +114,10 @@ TrainResult Trainer::run() {
   start_ = Clock::now();
   epoch_start_ = now();
   start_from_rank_0(experiment_);
+  log_.begin_csv(folder_.path(), *make_metrics(*experiment_.network));
+  if (config.train.tensorboard && !is_done()) {
+    log_.begin_tensorboard(folder_.path(), state_.step, experiment_.data.val_images.get());
+  }
   if (validate_first_) validate_last_epoch();
   while (!stop_reason_ && state_.epoch < config.train.epochs) {
     if (!run_epoch()) break;
@@ -323,6 +328,7 @@ bool Trainer::finish_epoch() {
   prepared_ = 0;
   EpochEvent event{.epoch = state_.epoch,
                    .epochs = ended.epochs,
+                   .learning_rate = ended.learning_rate,
                    .train_loss = ended.epoch_loss.value_or(0),
                    .train_accuracy = ended.epoch_accuracy};
   const bool last = state_.epoch + 1 == config.train.epochs || stop_reason_ == StopReason::planned;
@@ -450,6 +456,9 @@ void Trainer::report(EpochEvent event) {
 void Trainer::tell_notes() {
   for (BatchSource* source : {experiment_.train.get(), experiment_.val.get()}) {
     if (const std::string note = source->take_note(); !note.empty()) observer_.on_message(note);
+  }
+  for (const std::string& note : {writer_.take_note(), log_.take_note()}) {
+    if (!note.empty()) observer_.on_message(note);
   }
 }
 

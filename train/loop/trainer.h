@@ -11,6 +11,7 @@
 #include "train/loop/step_trace.h"
 #include "train/loop/train_step.h"
 #include "train/metrics/metrics.h"
+#include "train/metrics/validation_examples.h"
 
 #include <atomic>
 #include <chrono>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace whisker {
 
@@ -140,6 +142,8 @@ class Trainer {
   double prepare_start_ = 0;     // by now()
   bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
+  std::vector<std::string> val_paths_;        // in the order of the data
+  std::optional<ExampleCollector> examples_;  // of the last validation; none of language models
   int64_t validated_epoch_ = -1;
   Figure best_figure_;  // what makes the best weights; its value is nothing
   std::chrono::steady_clock::time_point start_;

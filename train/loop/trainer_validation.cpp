@@ -9,6 +9,8 @@
 #include "train/metrics/evaluate.h"
 
 #include <cmath>
+#include <functional>
+#include <utility>
 
 namespace whisker {
 
@@ -18,8 +20,16 @@ std::shared_ptr<const Metrics> Trainer::validate() {
   const AverageScope averaged(experiment_.average.get());
   if (experiment_.average) measure_average();
   take_buffers_of_rank_0(experiment_);
+  EvaluateOptions options{.stop = &stop_};
+  const Signature& signature = experiment_.network->signature();
+  if (signature.task() != Task::language_model) {
+    examples_.emplace(signature, experiment_.data.val_size);
+    options.observe = [&](const Tensor& outputs, const Batch& batch) {
+      examples_->add(outputs, batch);
+    };
+  }
   std::shared_ptr<Metrics> metrics =
-      evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, {.stop = &stop_});
+      evaluate(*experiment_.network, *experiment_.objective, *experiment_.val, options);
   add_other_ranks(*metrics, experiment_.ranks->group());
   hear_ranks();
   if (!std::isfinite(metrics->loss())) {
@@ -55,6 +65,10 @@ void Trainer::check_best() {
         read_best_weights(folder_.best(), *experiment_.network, best_figure_.name);
     if (state_.best_epoch >= 0) problem = found.problem;
     if (problem.empty() && state_.best_epoch >= 0) later = check_origin(found);
+    if (!found.temperature.empty()) {
+      observer_.on_message(fmt::format("{}: its temperature of {} goes with the next best weights",
+                                       printable(folder_.best().string()), found.temperature));
+    }
   }
   if (!later.empty()) observer_.on_message(later);
   problem = experiment_.ranks->group().from_leader(problem);
@@ -104,8 +118,17 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   if (state_.best_epoch >= 0 && !better(metric, state_.best_metric, 0)) return false;
   state_.best_metric = metric;
   state_.best_epoch = state_.epoch;
-  if (!folder_.writes()) return true;
   const StageTimer timer(times_, Stage::checkpoint);
+  std::function<void()> write_examples;
+  if (examples_) {
+    ValidationExamples examples = examples_->of_all_ranks(experiment_.ranks->group());
+    examples.epoch = state_.epoch + 1;
+    if (std::ssize(val_paths_) == examples.size()) examples.paths = val_paths_;  // else a user's
+    write_examples = [path = folder_.validation(), all = std::move(examples)] {
+      write_validation_examples(path, all);
+    };
+  }
+  if (!folder_.writes()) return true;
   JsonWriter json(NonFinite::null);
   json.begin_object();
   metrics->write(json);
@@ -115,7 +138,8 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
   Snapshot model = state_dict(*experiment_.arena, batches_tracked());
   check_finite(model);
   writer_.save_best(folder_.best(), std::move(model),
-                    experiment_.weights_info(state_.epoch + 1, json.str()).to_metadata());
+                    experiment_.weights_info(state_.epoch + 1, json.str()).to_metadata(),
+                    std::move(write_examples));
   return true;
 }
 

@@ -16,15 +16,19 @@ namespace {
 // What became of a batch; on the device until it is read.
 struct Outcome {
   Tensor outputs;
-  Tensor loss;  // of one element
-  Batch batch;  // without inputs, in host memory
+  Tensor logits;  // undefined unless they are observed
+  Tensor loss;    // of one element
+  Batch batch;    // without inputs, in host memory
 };
 
-void read(std::vector<Outcome>& outcomes, Metrics& metrics, const OutputObserver& observe) {
+void read(std::vector<Outcome>& outcomes, Metrics& metrics, const EvaluateOptions& options) {
   for (const Outcome& outcome : outcomes) {
     const Tensor outputs = outcome.outputs.to(cpu_device);
     metrics.add(outputs, outcome.batch);
-    if (observe) observe(outputs, outcome.batch);
+    if (options.observe) options.observe(outputs, outcome.batch);
+    if (options.observe_logits) {
+      options.observe_logits(outcome.logits.to(cpu_device), outcome.batch);
+    }
     metrics.add_loss(outcome.loss.item(), outcome.batch.labels.count());
   }
   outcomes.clear();
@@ -87,22 +91,24 @@ std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objec
     if (!batch->continues) states.clear();
     const bool carries = network.signature().task() == Task::language_model;
     const Tensor outputs = network.outputs(*batch, {.states = carries ? &states : nullptr});
+    const Tensor logits = classification ? network.calibrated(outputs) : outputs;
     Tensor scores = classification ? network.probabilities(outputs) : outputs;
     if (options.mirror) {
       const Tensor other = network.probabilities(network.outputs(mirrored(batch->inputs)));
       scores = affine(add(scores, other), 0.5, 0);
     }
     outcomes.push_back({.outputs = scores,
+                        .logits = options.observe_logits ? outputs : Tensor(),
                         .loss = options.mirror ? loss_of(scores, batch->labels)
-                                               : objective.plain_loss(outputs, *batch),
+                                               : objective.plain_loss(logits, *batch),
                         .batch = {.inputs = {},
                                   .labels = batch->labels.clone(),
                                   .indices = batch->indices,
                                   .bases = batch->bases}});
-    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics, options.observe);
+    if (std::ssize(outcomes) == batches_at_once) read(outcomes, *metrics, options);
     if (options.stop && options.stop->load() != 0) break;
   }
-  read(outcomes, *metrics, options.observe);
+  read(outcomes, *metrics, options);
   return metrics;
 }
 

@@ -25,12 +25,14 @@ using OutputObserver = std::function<void(const Tensor& outputs, const Batch& ba
 struct EvaluateOptions {
   const std::atomic<int>* stop = nullptr;  ///< ends early, with the metrics so far, once not 0
   OutputObserver observe = {};
+  OutputObserver observe_logits = {};  ///< receives Network::outputs() instead
   /// Of images: averages the probabilities of each and its mirror image. The loss is that of the
   /// average, at most 87.3 for an image.
   bool mirror = false;
 };
 
-/// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss).
+/// Metrics of epoch 0 of `source`, with the plain loss (Objective::plain_loss) of calibrated
+/// logits.
 std::unique_ptr<Metrics> evaluate(const Network& network, const Objective& objective,
                                   BatchSource& source, const EvaluateOptions& options = {});
 

@@ -93,6 +93,11 @@ InitialWeights load_initial_weights(const Config& config, const Model& model, Pa
   notes.push_back(
       fmt::format("{} loaded from {}", counted(report.loaded, "tensor"), printable(init.from)));
   for (std::string& note : report.notes(init.from)) notes.push_back(std::move(note));
+  if (const auto found = file.metadata().find(calibration_key); found != file.metadata().end()) {
+    notes.push_back(fmt::format(
+        "{}: its temperature of {} is left out: evaluate --calibrate fits another after training",
+        printable(init.from), CalibrationRecord::from_json(found->second, file.name()).text()));
+  }
   if (std::string other = other_computation(file, model, init); !other.empty()) {
     notes.push_back(std::move(other));
   }

@@ -4,6 +4,7 @@
 #include "core/autograd/autograd.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/ops/ops.h"
 #include "core/version.h"
 #include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
@@ -42,6 +43,11 @@ Tensor Network::outputs(const Batch& batch, Pass pass) const {
   if (batch.first_layer == 0 && !batch.lengths.defined()) return outputs(batch.inputs, pass);
   if (batch.lengths.defined()) pass.lengths = batch.lengths.to(arena_->device());
   return run_layers({batch.first_layer, model_.net->size()}, batch.inputs, pass).to(DType::f32);
+}
+
+Tensor Network::calibrated(const Tensor& logits) const {
+  if (!signature_.calibration) return logits;
+  return affine(logits, 1 / signature_.calibration->temperature, 0);
 }
 
 void Network::check_outputs(std::span<const float> outputs, std::string_view example) const {
@@ -219,6 +225,7 @@ std::map<std::string, std::string> WeightsInfo::to_metadata() const {
   };
   if (!arch.empty()) metadata["arch"] = arch;
   if (!signature.positive_class.empty()) metadata["positive_class"] = signature.positive_class;
+  if (signature.calibration) metadata[calibration_key] = signature.calibration->json();
   return metadata;
 }
 
@@ -310,6 +317,10 @@ Network Network::load(const SafetensorsFile& file, Device device, const GivenFac
   network.notes_ = std::move(info.notes);
   for (std::string& note : report.notes(file.name())) network.notes_.push_back(std::move(note));
   network.file_ = file.name();
+  if (const auto& calibration = network.signature_.calibration) {
+    network.notes_.push_back(fmt::format("{}: probabilities are those at its temperature of {}",
+                                         printable(file.name()), calibration->text()));
+  }
   return network;
 }
 

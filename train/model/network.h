@@ -58,9 +58,11 @@ class Network {
     size_t begin = 0, end = 0;
   };
   Tensor run_layers(LayerRange layers, const Tensor& inputs, const Pass& pass = {}) const;
-  /// logits -> (N, classes); each row sums to 1.
+  /// logits -> the same divided by the temperature of signature().calibration, where there is one.
+  Tensor calibrated(const Tensor& logits) const;
+  /// logits -> (N, classes), of calibrated(); each row sums to 1.
   Tensor probabilities(const Tensor& logits) const {
-    return whisker::probabilities(logits, model_.output_kind);
+    return whisker::probabilities(calibrated(logits), model_.output_kind);
   }
 
   const Model& model() const { return model_; }

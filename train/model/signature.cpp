@@ -127,6 +127,9 @@ Signature Signature::from_metadata(const std::map<std::string, std::string>& met
     refuse("preprocess");
   }
   signature.set_positive_class(positive_class, ErrorKind::checkpoint, file + ": positive_class");
+  if (const std::string record = find(calibration_key); !record.empty()) {
+    signature.calibration = CalibrationRecord::from_json(record, file);
+  }
   return signature;
 }
 

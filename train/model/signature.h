@@ -7,9 +7,11 @@
 #include "data/sequences/text_input.h"
 #include "data/transforms/preprocess.h"
 #include "layers/builder/model_builder.h"
+#include "train/model/calibration_record.h"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,8 +32,9 @@ InputDescription sequence_from_json(const std::string& text, const std::string& 
 
 struct Signature {
   InputDescription input = Preprocess{};
-  std::vector<std::string> classes = {};  ///< only for classification
-  std::string positive_class = {};        ///< one of them: f1_class is its F1; "": none
+  std::vector<std::string> classes = {};              ///< only for classification
+  std::string positive_class = {};                    ///< one of them: f1_class is its F1; "": none
+  std::optional<CalibrationRecord> calibration = {};  ///< of the probabilities
 
   Task task() const;
   /// Throws `kind`, naming `key`, for a positive class that is none of the classes.

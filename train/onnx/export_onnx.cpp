@@ -40,6 +40,7 @@ class Export {
     add_output(y);
     graph_.metadata("classes", class_names(signature));
     graph_.metadata(signature.input_key(), signature.input_json());
+    if (signature.calibration) graph_.metadata(calibration_key, signature.calibration->json());
     if (!network_.model().preset.empty()) graph_.metadata("arch", network_.model().preset);
     return graph_.bytes();
   }
@@ -91,6 +92,10 @@ class Export {
     if (task == Task::regression) name = "forecast";
     if (options_.probabilities) {
       name = "probabilities";
+      if (const auto& calibration = network_.signature().calibration) {
+        const auto factor = static_cast<float>(1 / calibration->temperature);
+        result = graph_.node("Mul", {result, graph_.constant({factor})});
+      }
       if (network_.model().output_kind == OutputKind::softmax) {
         result = graph_.node("Softmax", {result}, {{"axis", int64_t{-1}}});
       } else {

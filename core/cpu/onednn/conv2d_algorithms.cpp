@@ -3,11 +3,15 @@
 // channels.
 #include "core/cpu/onednn/conv2d_algorithms.h"
 
+#include "core/cpu/onednn/dnnl_api.h"
+#include "core/cpu/support/parallel.h"
 #include "core/error.h"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace whisker::cpu {
 namespace {
@@ -43,6 +47,19 @@ bool try_allocate(std::optional<Scratch<char>>& scratch, Allocator& allocator, i
   }
 }
 
+constexpr const char* table_kind = "convolutions";
+
+std::string_view name_of(ConvolutionAlgorithm algorithm) {
+  return algorithm == ConvolutionAlgorithm::winograd ? "winograd" : "direct";
+}
+
+std::optional<ConvolutionAlgorithm> algorithm_named(std::string_view name) {
+  for (const auto algorithm : {ConvolutionAlgorithm::direct, ConvolutionAlgorithm::winograd}) {
+    if (name == name_of(algorithm)) return algorithm;
+  }
+  return std::nullopt;
+}
+
 // A guess where nothing is timed.
 ConvolutionAlgorithm heuristic(const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
@@ -52,36 +69,12 @@ ConvolutionAlgorithm heuristic(const ConvolutionRequest& request) {
 
 }  // namespace
 
-size_t RequestHash::operator()(const ConvolutionRequest& r) const {
-  const Conv2dGeometry& g = r.geometry;
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
-  for (const int64_t value : {g.n,
-                              g.h,
-                              g.w,
-                              g.c,
-                              g.c_out,
-                              g.kernel_h,
-                              g.kernel_w,
-                              g.stride_h,
-                              g.stride_w,
-                              g.pad_top,
-                              g.pad_left,
-                              g.dilation_h,
-                              g.dilation_w,
-                              g.groups,
-                              g.h_out,
-                              g.w_out,
-                              static_cast<int64_t>(r.pass),
-                              static_cast<int64_t>(r.x),
-                              static_cast<int64_t>(r.y),
-                              static_cast<int64_t>(r.bias),
-                              static_cast<int64_t>(r.constant_weights),
-                              static_cast<int64_t>(g.activation.kind),
-                              static_cast<int64_t>(g.dtype)}) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
-  }
-  return static_cast<size_t>(hash);
-}
+Conv2dAlgorithms::Conv2dAlgorithms()
+    : table_({table_kind}, [] {
+        return AutotuneTable::Environment{{"library", dnnl_version_text()},
+                                          {"isa", int64_t{dnnl_isa()}},
+                                          {"threads", int64_t{most_threads()}}};
+      }) {}
 
 Conv2dAlgorithms::Choice Conv2dAlgorithms::choose(Allocator& allocator, const CpuOptions& options,
                                                   ConvolutionRequest request,
@@ -98,7 +91,9 @@ Conv2dAlgorithms::Choice Conv2dAlgorithms::choose(Allocator& allocator, const Cp
   };
   if (options.deterministic) return pick(heuristic(request));
   request.algorithm = ConvolutionAlgorithm::direct;  // the key names no algorithm
-  if (const auto known = table_.find(request)) return pick(*known);
+  if (const auto known = table_.find(table_kind, request.describe())) {
+    if (const auto algorithm = algorithm_named(*known)) return pick(*algorithm);
+  }
   const int64_t direct_bytes = direct->scratch_bytes(), winograd_bytes = winograd->scratch_bytes();
   std::optional<Scratch<char>> scratch;
   if (!try_allocate(scratch, allocator, std::max(direct_bytes, winograd_bytes))) {
@@ -111,7 +106,7 @@ Conv2dAlgorithms::Choice Conv2dAlgorithms::choose(Allocator& allocator, const Cp
   const auto winograd_time = fastest_run(*winograd, allocator, operands, scratch->data());
   const auto faster =
       winograd_time < direct_time ? ConvolutionAlgorithm::winograd : ConvolutionAlgorithm::direct;
-  table_.set(request, faster);
+  table_.set(table_kind, request.describe(), std::string(name_of(faster)));
   return pick(faster);
 }
 

@@ -1,7 +1,7 @@
 // Chooses the algorithm of a convolution once per request and keeps it compiled.
 #pragma once
 
-#include "core/cpu/onednn/autotune_table.h"
+#include "core/backend/autotune_table.h"
 #include "core/cpu/onednn/dnnl_convolution.h"
 #include "core/cpu/support/allocator.h"
 #include "core/cpu/support/options.h"
@@ -11,13 +11,10 @@
 
 namespace whisker::cpu {
 
-struct RequestHash {
-  size_t operator()(const ConvolutionRequest& request) const;
-};
-
 /// Compiled convolutions by request. Threads that compute at the same time take turns.
 class Conv2dAlgorithms {
  public:
+  Conv2dAlgorithms();
   /// Computes `request` on the operands, with the algorithm chosen here; false when oneDNN does not
   /// support it. The first call uses the table's choice; without one it times the candidates on the
   /// operands and adds the faster to the table. When memory is short of the choice or of timing,
@@ -39,7 +36,7 @@ class Conv2dAlgorithms {
     algorithms_.clear();
     table_.clear();
   }
-  /// The choices timed or imported so far: see Note [CPU autotune table].
+  /// The choices timed or imported so far: see Note [Autotune table].
   const AutotuneTable& table() const { return table_; }
   /// AutotuneTable::add; compiled convolutions are compiled again by the new choices.
   void add_to_table(std::string_view text) {

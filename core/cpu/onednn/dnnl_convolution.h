@@ -2,11 +2,13 @@
 #pragma once
 
 #include "core/backend/geometry.h"
+#include "core/backend/request_hash.h"
 #include "core/cpu/layout/layout.h"
 #include "core/cpu/support/allocator.h"
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace whisker::cpu {
 
@@ -23,6 +25,11 @@ struct ConvolutionRequest {
   bool bias = false;              // forward: added
   bool constant_weights = false;  // their reorder is no part of a run
   bool operator==(const ConvolutionRequest&) const = default;
+  /// Text of every member but the algorithm: the key of the autotune table.
+  std::string describe() const;
+  size_t hash() const {
+    return WordHash().add(geometry).add(pass, x, y, bias, constant_weights).value();
+  }
 };
 
 /// Operands by role, all of the geometry's dtype; for a gradient pass x, w and y name the memory of

@@ -71,15 +71,8 @@ void DnnlGemm::run(const void* a, const void* b, void* y, char* scratch) {
   p.stream.wait();
 }
 
-size_t GemmHash::operator()(const GemmRequest& r) const {
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
-  for (const int64_t value : {r.batch, r.m, r.n, r.k,
-                              static_cast<int64_t>(r.transpose_a) + 2 * int64_t{r.transpose_b} +
-                                  4 * int64_t{r.shares_a} + 8 * int64_t{r.shares_b},
-                              static_cast<int64_t>(r.y)}) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
-  }
-  return static_cast<size_t>(hash);
+size_t GemmRequest::hash() const {
+  return WordHash().add(batch, m, n, k, transpose_a, transpose_b, shares_a, shares_b, y).value();
 }
 
 // Null, too, is kept: not supported.

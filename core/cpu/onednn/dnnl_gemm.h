@@ -1,6 +1,7 @@
 // Gemms of bf16 matrices, compiled by oneDNN.
 #pragma once
 
+#include "core/backend/request_hash.h"
 #include "core/cpu/support/allocator.h"
 #include "core/tensor/dtype.h"
 
@@ -20,6 +21,7 @@ struct GemmRequest {
   bool shares_b = false;
   DType y = DType::bf16;  // or f32
   bool operator==(const GemmRequest&) const = default;
+  size_t hash() const;
 };
 
 class DnnlGemm {
@@ -35,10 +37,6 @@ class DnnlGemm {
   struct Impl;
   explicit DnnlGemm(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
-};
-
-struct GemmHash {
-  size_t operator()(const GemmRequest& request) const;
 };
 
 /// Compiled gemms by request. Threads that compute at the same time take turns.
@@ -58,7 +56,7 @@ class GemmAlgorithms {
   DnnlGemm* find(const GemmRequest& request);
 
   std::mutex mutex_;  // in has() and run(): a compiled gemm holds its operands' addresses
-  std::unordered_map<GemmRequest, std::unique_ptr<DnnlGemm>, GemmHash> algorithms_;
+  std::unordered_map<GemmRequest, std::unique_ptr<DnnlGemm>, RequestHash> algorithms_;
 };
 
 }  // namespace whisker::cpu

@@ -66,7 +66,7 @@ void blocked_gemm(const Gemm& g) {
     block.c = part.data();
     block.ldc = g.n;
     block.beta = 0;
-    block.m * block.n * block.k <= small_size ? small_gemm(block) : library_gemm(block);
+    block.m* block.n* block.k <= small_size ? small_gemm(block) : library_gemm(block);
     for (size_t i = 0; i < count; ++i) sums[i] += static_cast<double>(part[i]);
   }
   for (int64_t i = 0; i < g.m; ++i) {

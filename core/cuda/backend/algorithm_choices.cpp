@@ -7,18 +7,19 @@
 namespace whisker::cuda {
 namespace {
 
-AutotuneEnvironment environment_of(const Context& context) {
-  return {.cudnn = static_cast<int64_t>(cudnnGetVersion()),
-          .cublas_lt = static_cast<int64_t>(cublas_lt().get_version()),
-          .kernels = own_kernels,
-          .device = context.properties().name};
+AutotuneTable::Environment environment_of(const Context& context) {
+  return {{"cudnn", static_cast<int64_t>(cudnnGetVersion())},
+          {"cublas_lt", static_cast<int64_t>(cublas_lt().get_version())},
+          {"kernels", own_kernels},
+          {"device", std::string(context.properties().name)}};
 }
 
 }  // namespace
 
 AlgorithmChoices::AlgorithmChoices(Context& context, Allocator& allocator,
                                    const CudaOptions& options)
-    : table_([&context] { return environment_of(context); }),
+    : table_({convolution_rows, gemm_rows, recurrent_rows},
+             [&context] { return environment_of(context); }),
       convolutions_(context, allocator, options, budget_, table_),
       gemms_(context, allocator, options, budget_, table_),
       recurrent_(context, allocator, options, budget_, table_),

@@ -91,7 +91,7 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
     const kernels::OptimizerUpdate first = update_of(runs.front());
     const kernels::OptimizerUpdate second =
         runs.size() == 2 ? update_of(runs.back()) : kernels::OptimizerUpdate{.state = state};
-    kernels::judge(context_, allocator_, first, second, rule, state);
+    kernels::begin_pair_update(context_, allocator_, first, second, rule, state);
     if (kernels::optimizer_pair(context_, first, second)) return;
     for (const OptimizerStep& run : runs) optimizer_step(run);
   }

@@ -38,7 +38,7 @@ ConvolutionSite ConvAlgorithms::site() const {
 
 std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
     const ConvolutionRequest& request) {
-  const auto known = table_.find(AutotuneTable::Kind::convolution, request.describe());
+  const auto known = table_.find(convolution_rows, request.describe());
   if (!known) return std::nullopt;
   Choice choice{.algorithm = nullptr, .settled = true};
   if (*known == unfused_name && request.has_epilogue()) return choice;
@@ -164,7 +164,7 @@ void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
     const Scratch probe(allocator_, winner->workspace_bytes());
   }
   if (!shortage && (found || unfused)) {
-    table_.set(AutotuneTable::Kind::convolution, request.describe(),
+    table_.set(convolution_rows, request.describe(),
                winner ? winner->name() : std::string(unfused_name));
   }
   if (winner != choice.get()) choice = std::move(best);
@@ -180,8 +180,8 @@ void ConvAlgorithms::search(Choice& choice, const ConvolutionRequest& request,
   }
 }
 
-void ConvAlgorithms::run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                            const Unfused* unfused) {
+void ConvAlgorithms::run_chosen(const ConvolutionRequest& request,
+                                const ConvolutionOperands& operands, const Unfused* unfused) {
   auto known = choices_.find(request);
   const bool seen = known != choices_.end();
   if (!seen) {
@@ -215,12 +215,12 @@ void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOpe
   if (request.normalised || request.sums) {  // own kernels only
     return run(*depthwise_convolution(request, site()), operands);
   }
-  run_or(request, operands, nullptr);
+  run_chosen(request, operands, nullptr);
 }
 
 void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                          const Unfused& unfused) {
-  run_or(request, operands, &unfused);
+  run_chosen(request, operands, &unfused);
 }
 
 }  // namespace whisker::cuda

@@ -18,6 +18,7 @@
 // waits, which a capture does not allow: warm up first.
 #pragma once
 
+#include "core/backend/request_hash.h"
 #include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/convolution/cudnn/cudnn_convolution.h"
 #include "core/cuda/convolution/cudnn/padded_convolution.h"
@@ -52,8 +53,8 @@ class ConvAlgorithms : Autotuned {
     ConvolutionAlgorithmPointer algorithm;  // null: unfused
     bool settled = false;                   // final in this run
   };
-  void run_or(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-              const Unfused* unfused);
+  void run_chosen(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                  const Unfused* unfused);
   std::optional<Choice> from_table(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
   ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);

@@ -1,6 +1,8 @@
 // Requests as text and as hash.
 #include "core/cuda/convolution/convolution.h"
 
+#include "core/backend/request_hash.h"
+
 #include <fmt/format.h>
 
 namespace whisker::cuda {
@@ -49,36 +51,8 @@ std::string ConvolutionRequest::describe() const {
   return text;
 }
 
-size_t RequestHash::operator()(const ConvolutionRequest& r) const {
-  const Conv2dGeometry& g = r.geometry;
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
-  for (const int64_t value : {g.n,
-                              g.h,
-                              g.w,
-                              g.c,
-                              g.c_out,
-                              g.kernel_h,
-                              g.kernel_w,
-                              g.stride_h,
-                              g.stride_w,
-                              g.pad_top,
-                              g.pad_left,
-                              g.dilation_h,
-                              g.dilation_w,
-                              g.groups,
-                              g.h_out,
-                              g.w_out,
-                              static_cast<int64_t>(r.pass),
-                              static_cast<int64_t>(g.dtype),
-                              static_cast<int64_t>(g.bias),
-                              static_cast<int64_t>(r.pooled),
-                              static_cast<int64_t>(r.residual),
-                              static_cast<int64_t>(r.sums),
-                              static_cast<int64_t>(r.normalised),
-                              static_cast<int64_t>(g.activation.kind)}) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
-  }
-  return static_cast<size_t>(hash);
+size_t ConvolutionRequest::hash() const {
+  return WordHash().add(geometry).add(pass, pooled, residual, sums, normalised).value();
 }
 
 }  // namespace whisker::cuda

@@ -58,10 +58,7 @@ struct ConvolutionRequest {
 
   /// Text that identifies the request: the key of the autotune table.
   std::string describe() const;
-};
-
-struct RequestHash {
-  size_t operator()(const ConvolutionRequest& request) const;
+  size_t hash() const;
 };
 
 /// The batch_norm of a normalised request; vectors are f32, one element per channel of x.

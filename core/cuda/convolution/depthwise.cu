@@ -232,7 +232,7 @@ ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& requ
   if (request.pooled || request.residual) return nullptr;
   if (forward ? request.normalised && !request.sums : request.sums) return nullptr;
   if ((!forward || request.sums) && request.has_epilogue()) return nullptr;
-  if (!fuses_norm(g)) return nullptr;
+  if (!depthwise_takes_norm(g)) return nullptr;
   return std::make_unique<DepthwiseConvolution>(request, site);
 }
 

@@ -38,13 +38,13 @@ void CudaFusedConvNorm::statistics(const TrainingNorm& norm) {
 
 bool CudaFusedConvNorm::takes_norm(const Conv2dGeometry& g) {
   // Pointwise ones run on tensor cores by instructions of compute capability 8.0.
-  return fuses_norm(g) || (fuses_pointwise_norm(g) && context_.capability() >= 80);
+  return depthwise_takes_norm(g) || (pointwise_takes_norm(g) && context_.capability() >= 80);
 }
 
 void CudaFusedConvNorm::convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm,
                                             const Tensor& w, const SummedOutput& out) {
   context_.enter();
-  if (fuses_norm(g)) {
+  if (depthwise_takes_norm(g)) {
     return depthwise(ConvolutionPass::forward, g, norm,
                      {.w = w.raw(), .y = out.y.raw(), .sums = out.sums.raw()});
   }
@@ -130,7 +130,7 @@ void CudaFusedConvNorm::convolve_normalised_backward(const Conv2dGeometry& g,
                                                      const TrainingNorm& norm, const Tensor& w,
                                                      const ConvNormGradients& gradients) {
   context_.enter();
-  if (fuses_norm(g)) return depthwise_backward(g, norm, w, gradients);
+  if (depthwise_takes_norm(g)) return depthwise_backward(g, norm, w, gradients);
   pointwise_backward(g, norm, w, gradients);
 }
 

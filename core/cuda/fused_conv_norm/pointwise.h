@@ -1,5 +1,5 @@
 // A batch norm with its activation and a pointwise convolution behind it, for the convolutions of
-// fuses_pointwise_norm() (core/backend/fused_ops.h) on GPUs from compute capability 8.0 on. Sums
+// pointwise_takes_norm() (core/backend/fused_ops.h) on GPUs from compute capability 8.0 on. Sums
 // are in a fixed order: results are deterministic.
 #pragma once
 

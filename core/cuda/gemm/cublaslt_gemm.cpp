@@ -1,6 +1,7 @@
 // See Note [Row-major gemms].
 #include "core/cuda/gemm/cublaslt_gemm.h"
 
+#include "core/backend/request_hash.h"
 #include "core/cuda/runtime/cublas_lt.h"
 #include "core/error.h"
 
@@ -104,16 +105,11 @@ std::string GemmRequest::describe() const {
   return text;
 }
 
-size_t GemmRequestHash::operator()(const GemmRequest& r) const {
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a over 64-bit words
-  for (const int64_t value :
-       {r.batch, r.m, r.n, r.k, r.a_stride, r.b_stride, static_cast<int64_t>(r.dtype),
-        static_cast<int64_t>(r.epilogue), static_cast<int64_t>(r.transpose_a),
-        static_cast<int64_t>(r.transpose_b), static_cast<int64_t>(r.a_alignment),
-        static_cast<int64_t>(r.b_alignment)}) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3ull;
-  }
-  return static_cast<size_t>(hash);
+size_t GemmRequest::hash() const {
+  return WordHash()
+      .add(batch, m, n, k, a_stride, b_stride, dtype, epilogue, transpose_a, transpose_b,
+           a_alignment, b_alignment)
+      .value();
 }
 
 std::string GemmAlgorithm::text() const {

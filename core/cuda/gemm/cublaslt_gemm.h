@@ -45,9 +45,7 @@ struct GemmRequest {
 
   /// Text that identifies the request: the key of the autotune table.
   std::string describe() const;
-};
-struct GemmRequestHash {
-  size_t operator()(const GemmRequest& request) const;
+  size_t hash() const;
 };
 
 struct GemmOperands {

@@ -27,7 +27,7 @@ GemmAlgorithms::Choice GemmAlgorithms::decide(const GemmRequest& request,
                                               const GemmOperands& operands) {
   Choice choice{.gemm = std::make_unique<CublasLtGemm>(request), .algorithm = {}, .settled = true};
   const cublasLtHandle_t handle = context_.cublas_lt();
-  if (const auto known = table_.find(AutotuneTable::Kind::gemm, request.describe())) {
+  if (const auto known = table_.find(gemm_rows, request.describe())) {
     if (const auto algorithm = GemmAlgorithm::parse(*known)) {
       choice.algorithm = choice.gemm->accept(handle, *algorithm, operands);
     }
@@ -68,7 +68,7 @@ void GemmAlgorithms::settle(const GemmRequest& request, const GemmOperands& oper
   // Timing used memory outside the allocator, which may have a lower limit.
   { const Scratch probe(allocator_, best.workspace_bytes); }
   choice.algorithm = best;
-  table_.set(AutotuneTable::Kind::gemm, request.describe(), choice.algorithm->text());
+  table_.set(gemm_rows, request.describe(), choice.algorithm->text());
 }
 
 bool GemmAlgorithms::run(GemmRequest request, const GemmOperands& operands) {

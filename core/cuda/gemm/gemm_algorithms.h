@@ -4,6 +4,7 @@
 // convolution] in core/cuda/convolution/conv_algorithms.h.
 #pragma once
 
+#include "core/backend/request_hash.h"
 #include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/gemm/cublaslt_gemm.h"
 
@@ -31,7 +32,7 @@ class GemmAlgorithms : Autotuned {
   /// Throws OutOfMemory when memory does not suffice to time the next candidate.
   void settle(const GemmRequest& request, const GemmOperands& operands, Choice& choice);
 
-  std::unordered_map<GemmRequest, Choice, GemmRequestHash> choices_;
+  std::unordered_map<GemmRequest, Choice, RequestHash> choices_;
 };
 
 }  // namespace whisker::cuda

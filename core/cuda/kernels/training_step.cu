@@ -69,8 +69,9 @@ __global__ void begin_update_kernel(StepRule rule, StepState* state) {
 // Both of the above over both ranges of an arena; the second is f32 and may be empty.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
-    judge_kernel(const T* first, int64_t first_count, const float* second, int64_t second_count,
-                 double* parts, uint32_t* ticket, StepRule rule, StepState* state) {
+    begin_pair_update_kernel(const T* first, int64_t first_count, const float* second,
+                             int64_t second_count, double* parts, uint32_t* ticket, StepRule rule,
+                             StepState* state) {
   wait_for_previous();
   const double own = own_squares(first, first_count) + own_squares(second, second_count);
   double all;
@@ -169,19 +170,19 @@ void begin_update(cudaStream_t stream, const StepRule& rule, StepState* state) {
   check_launch("begin_update");
 }
 
-void judge(Context& context, Allocator& allocator, const OptimizerUpdate& first,
-           const OptimizerUpdate& second, const StepRule& rule, StepState* state) {
+void begin_pair_update(Context& context, Allocator& allocator, const OptimizerUpdate& first,
+                       const OptimizerUpdate& second, const StepRule& rule, StepState* state) {
   visit_real(first.gradient_dtype, [&]<class T>() {
     const int64_t packs = std::max(first.count / pack_size<T>, second.count / pack_size<float>);
     const unsigned blocks =
         std::min(grid_for(packs), static_cast<unsigned>(context.multiprocessors()) * 8);
     const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
-    launch_pdl(context, blocks, block_threads, judge_kernel<T>,
+    launch_pdl(context, blocks, block_threads, begin_pair_update_kernel<T>,
                static_cast<const T*>(first.gradient), first.count,
                static_cast<const float*>(second.gradient), second.count, parts.as<double>(),
                context.tickets(), rule, state);
   });
-  check_launch("judging an update");
+  check_launch("beginning an update");
 }
 
 void moving_average(Context& context, const AverageUpdate& u) {

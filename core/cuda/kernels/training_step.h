@@ -46,8 +46,8 @@ void optimizer_step(cudaStream_t stream, const OptimizerUpdate& update);
 
 /// add_squares of both ranges' gradients and begin_update in one kernel. `second` has f32 gradients
 /// and may be empty. Gradients are 16-byte aligned.
-void judge(Context& context, Allocator& allocator, const OptimizerUpdate& first,
-           const OptimizerUpdate& second, const StepRule& rule, StepState* state);
+void begin_pair_update(Context& context, Allocator& allocator, const OptimizerUpdate& first,
+                       const OptimizerUpdate& second, const StepRule& rule, StepState* state);
 /// optimizer_step of both in one kernel; false, having done nothing, where an operand is not
 /// aligned for packs of four.
 bool optimizer_pair(Context& context, const OptimizerUpdate& first, const OptimizerUpdate& second);

@@ -40,7 +40,7 @@ void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeo
 /// null, from those, and p.variance too.
 void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                            const BatchNorm& p, const Running& running);
-/// The same of tensors.
+/// batch_norm_statistics of operands that are tensors.
 void batch_norm_statistics(Context& context, Allocator& allocator, const TrainingNorm& norm);
 void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
 

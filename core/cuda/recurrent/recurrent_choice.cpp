@@ -90,7 +90,7 @@ bool RecurrentChoice::by_own_kernels(const RecurrentGeometry& g, bool training,
       fmt::format("layers {}{}", describe(g, tf32()), g.dropout > 0 ? " dropout" : "");
   if (const auto known = choices_.find(request); known != choices_.end()) return known->second;
   std::optional<bool> choice;
-  if (const auto known = table_.find(AutotuneTable::Kind::recurrent, request)) {
+  if (const auto known = table_.find(recurrent_rows, request)) {
     if (*known == persistent) choice = true;
     if (*known == cudnn_library) choice = false;
   }
@@ -99,8 +99,7 @@ bool RecurrentChoice::by_own_kernels(const RecurrentGeometry& g, bool training,
   if (!choice && may_time && budget_.may_search(context_.stream())) {
     choice = timed(g, own, cudnn);
     if (choice) {
-      table_.set(AutotuneTable::Kind::recurrent, request,
-                 std::string(*choice ? persistent : cudnn_library));
+      table_.set(recurrent_rows, request, std::string(*choice ? persistent : cudnn_library));
     }
   }
   const bool result = choice.value_or(true);

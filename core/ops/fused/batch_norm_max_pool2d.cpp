@@ -11,7 +11,7 @@ bool batch_norm_max_pool2d_is_fused(const Tensor& x, const BatchNormOperands& no
   return norm.options.fusible() && !norm.residual.defined() &&
          (activation == Activation::none || activation == Activation::relu) &&
          backend_of(x.device()).fused_norm_pool() &&
-         fuses_norm(pool2d_geometry(PoolKind::max, x.shape(), pool, x.dtype()));
+         pool_takes_norm(pool2d_geometry(PoolKind::max, x.shape(), pool, x.dtype()));
 }
 
 Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,

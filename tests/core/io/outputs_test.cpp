@@ -229,7 +229,8 @@ TEST(Outputs, FilesOfARunAreNeverReplaced) {
   const TemporaryFolder folder;
   for (const char* name :
        {"config.yaml", "metrics.jsonl", "log.txt", "log.rank12.txt", "lock", "best.safetensors",
-        "split.csv", "trace.json", "last/state.json", "last/model-3.safetensors"}) {
+        "split.csv", "trace.json", "validation.safetensors", "metrics.csv", "tensorboard/events",
+        "last/state.json", "last/model-3.safetensors"}) {
     folder.write(fmt::format("run/{}", name), "notes");
     fs::create_symlink(folder / fmt::format("run/{}", name),
                        folder / fmt::format("link{}", entries_below(folder.path())));
@@ -242,7 +243,7 @@ TEST(Outputs, FilesOfARunAreNeverReplaced) {
         << entry.path();
     ++checked;
   }
-  EXPECT_EQ(checked, 20u);
+  EXPECT_EQ(checked, 26u);
   Outputs outputs("test");
   EXPECT_THAT(refused_output(folder, outputs, folder / "run/find_lr.svg"),
               HasSubstr("a file of the run"));

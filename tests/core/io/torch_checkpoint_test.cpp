@@ -133,6 +133,7 @@ TEST(TorchCheckpoint, AKeyOfSafetensorsIsAPrefix) {
 TEST(ZipArchive, VerifiesTheChecksumOfWhatIsRead) {
   EXPECT_EQ(crc32(std::as_bytes(std::span(std::string_view("123456789")))), 0xcbf43926u);
   EXPECT_EQ(crc32({}), 0u);
+  EXPECT_EQ(crc32c(std::as_bytes(std::span(std::string_view("123456789")))), 0xe3069283u);
   std::string content = torch_sample("state.pth");
   const auto first = content.find("archive/data/0");
   const size_t at = first + 14 + 8;  // a float of the storage

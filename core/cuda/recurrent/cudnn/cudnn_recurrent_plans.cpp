@@ -105,7 +105,7 @@ std::unique_ptr<CudnnRecurrentPlan> CudnnRecurrentPlans::fastest(const Recurrent
     }
   }
   if (!best) return make(g, CUDNN_RNN_ALGO_STANDARD);  // untimed, or throws the reason
-  if (!shortage) table_.set(AutotuneTable::Kind::recurrent, request, std::string(best_name));
+  if (!shortage) table_.set(recurrent_rows, request, std::string(best_name));
   return best;
 }
 
@@ -114,7 +114,7 @@ CudnnRecurrentPlan& CudnnRecurrentPlans::plan(const RecurrentGeometry& g, bool t
   std::unique_ptr<CudnnRecurrentPlan>& plan =
       algorithms_[training ? request : request + " inference"];
   if (plan) return *plan;
-  if (const auto known = table_.find(AutotuneTable::Kind::recurrent, request)) {
+  if (const auto known = table_.find(recurrent_rows, request)) {
     for (const Algorithm& algorithm : algorithms) {
       if (*known == algorithm.name) plan = make(g, algorithm.id);
     }

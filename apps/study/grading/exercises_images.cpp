@@ -1,0 +1,299 @@
+// Lessons 5 and 6: convolution, pooling, normalisation. Images are (N, H, W, C).
+#include "apps/study/grading/exercises.h"
+#include "core/ops/ops.h"
+
+#include <functional>
+#include <vector>
+
+namespace whisker {
+namespace {
+
+using ImageValues = const Values&;
+
+Conv2dOptions conv_options(ImageValues v) {
+  return {.stride = v.whole("stride"), .padding = v.whole("padding")};
+}
+
+Tensor convolution(ImageValues v) {
+  return conv2d(v["x"], v["w"], {}, conv_options(v));
+}
+
+// w with its rows and columns in reverse order.
+Tensor flipped(const Tensor& w) {
+  Tensor result = w;
+  for (const int axis : {1, 2}) {
+    std::vector<Tensor> parts;
+    for (int64_t i = w.extent(axis); i-- > 0;) parts.push_back(slice(result, axis, i, i + 1));
+    result = concat(parts, axis);
+  }
+  return result;
+}
+
+Values with_value(Values v, const char* name, const Tensor& value) {
+  v.set(name, value);
+  return v;
+}
+
+// x with zeros but in the last slice of an axis.
+Tensor last_alone(const Tensor& x, int axis) {
+  const int64_t last = x.extent(axis) - 1;
+  const Tensor rest = slice(x, axis, 0, last);
+  return concat({zeros(rest.shape(), rest.options()), slice(x, axis, last, last + 1)}, axis);
+}
+
+struct Loop {
+  int64_t n, h, w, o, kh, kw, c, at_h, at_w;  // at_*: of the input, within it
+};
+// Each term of a convolution, in the order of its axes.
+void each_term(ImageValues v, const std::function<void(const Loop&)>& visit) {
+  const Shape &x = v["x"].shape(), &w = v["w"].shape(), &dy = v["dy"].shape();
+  const int64_t stride = v.whole("stride"), padding = v.whole("padding");
+  Loop l{};
+  for (l.n = 0; l.n < dy[0]; ++l.n) {
+    for (l.h = 0; l.h < dy[1]; ++l.h) {
+      for (l.w = 0; l.w < dy[2]; ++l.w) {
+        for (l.o = 0; l.o < dy[3]; ++l.o) {
+          for (l.kh = 0; l.kh < w[1]; ++l.kh) {
+            for (l.kw = 0; l.kw < w[2]; ++l.kw) {
+              l.at_h = l.h * stride + l.kh - padding;
+              l.at_w = l.w * stride + l.kw - padding;
+              if (l.at_h < 0 || l.at_h >= x[1] || l.at_w < 0 || l.at_w >= x[2]) continue;
+              for (l.c = 0; l.c < x[3]; ++l.c) visit(l);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+double& at(const Tensor& x, int64_t i, int64_t j, int64_t k, int64_t l) {
+  const Shape& s = x.shape();
+  return x.data<double>()[static_cast<size_t>(((i * s[1] + j) * s[2] + k) * s[3] + l)];
+}
+
+// The last term of each sum alone: '=' in place of '+='.
+Tensor last_terms(ImageValues v, bool of_input) {
+  const Tensor result = zeros((of_input ? v["x"] : v["w"]).shape(), v["x"].options());
+  each_term(v, [&](const Loop& l) {
+    const double dy = at(v["dy"], l.n, l.h, l.w, l.o);
+    if (of_input) {
+      at(result, l.n, l.at_h, l.at_w, l.c) = dy * at(v["w"], l.o, l.kh, l.kw, l.c);
+    } else {
+      at(result, l.o, l.kh, l.kw, l.c) = dy * at(v["x"], l.n, l.at_h, l.at_w, l.c);
+    }
+  });
+  return result;
+}
+
+std::vector<Setup> convolutions() {
+  const auto setup = [](std::string_view says, const Shape& x, const Shape& w, double stride,
+                        double padding) {
+    return Setup{says, {{"x", x}, {"w", w}}, {{"stride", stride}, {"padding", padding}}};
+  };
+  return {setup("1 channel, stride 1", {1, 3, 4, 1}, {1, 2, 3, 1}, 1, 0),
+          setup("batch 2, 2 channels, stride 1", {2, 4, 5, 2}, {3, 3, 2, 2}, 1, 0),
+          setup("batch 2, 2 channels, stride 2", {2, 5, 6, 2}, {3, 2, 3, 2}, 2, 0),
+          setup("batch 2, 2 channels, stride 1, padding 1", {2, 4, 3, 2}, {3, 3, 3, 2}, 1, 1),
+          setup("batch 2, 2 channels, stride 2, padding 1", {2, 5, 6, 2}, {3, 3, 2, 2}, 2, 1)};
+}
+
+Exercise conv2d_input() {
+  Exercise exercise{.name = "conv2d_input",
+                    .lesson = 5,
+                    .title = "the gradient of a convolution's input, with stride and padding",
+                    .signature =
+                        "conv2d_backward_input(View<const T> dy, View<const T> w, int stride, "
+                        "int padding, View<T> dx)",
+                    .setups = convolutions(),
+                    .forward = convolution};
+  const auto gradient = [exercise](ImageValues v) { return engine_gradient(exercise, v, "x"); };
+  exercise.faults = {
+      {"dx",
+       "the filter is turned by 180 degrees: what reads x(h + i) with w(i) gives its gradient back "
+       "with the same w(i)",
+       [=](ImageValues v) { return gradient(with_value(v, "w", flipped(v["w"]))); }},
+      {"dx", "the sum is missing: '=' keeps the last term of each element; '+=' adds",
+       [](ImageValues v) { return last_terms(v, true); }},
+      {"dx", "the sum over the output channels is missing: the last one alone counts",
+       [=](ImageValues v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 3))); }}};
+  return exercise;
+}
+
+Exercise conv2d_weight() {
+  Exercise exercise{.name = "conv2d_weight",
+                    .lesson = 5,
+                    .title = "the gradient of a convolution's filters, with stride and padding",
+                    .signature =
+                        "conv2d_backward_weight(View<const T> dy, View<const T> x, int stride, "
+                        "int padding, View<T> dw)",
+                    .setups = convolutions(),
+                    .forward = convolution};
+  const auto gradient = [exercise](ImageValues v) { return engine_gradient(exercise, v, "w"); };
+  exercise.faults = {
+      {"dw", "the sum over the batch is missing: the last example alone counts",
+       [=](ImageValues v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 0))); }},
+      {"dw", "the sum is missing: '=' keeps the last term of each element; '+=' adds",
+       [](ImageValues v) { return last_terms(v, false); }},
+      {"dw", "it is the mean over the batch, not the sum",
+       [=](ImageValues v) { return gradient(v) * (1.0 / static_cast<double>(v["x"].extent(0))); }},
+      {"dw", "it is turned by 180 degrees: w(i) is what multiplies x(h + i)",
+       [=](ImageValues v) { return flipped(gradient(v)); }}};
+  return exercise;
+}
+
+Pool2dOptions pool_options(ImageValues v) {
+  return {.kernel = v.whole("size"), .stride = Pair(v.whole("stride"))};
+}
+
+std::vector<Setup> pools(bool signs) {
+  const auto setup = [](std::string_view says, const Shape& x, double size, double stride) {
+    return Setup{says, {{"x", x}}, {{"size", size}, {"stride", stride}}};
+  };
+  std::vector<Setup> all = {setup("one window", {1, 2, 2, 1}, 2, 2),
+                            setup("batch 2, 2 channels", {2, 4, 6, 2}, 2, 2),
+                            setup("overlapping windows", {2, 5, 7, 1}, 3, 2)};
+  if (signs) {
+    all.push_back(setup("values below 0", {1, 4, 4, 1}, 2, 2));
+    all.back().numbers.emplace_back("below", 1);
+  }
+  return all;
+}
+
+Exercise max_pool_backward() {
+  Exercise exercise{
+      .name = "max_pool",
+      .lesson = 5,
+      .title = "max pooling: the gradient goes to each window's largest element",
+      .signature =
+          "max_pool_backward(View<const T> dy, View<const T> x, int size, int stride, "
+          "View<T> dx)",
+      .setups = pools(true),
+      .prepare =
+          [](Values& v, uint64_t) {
+            if (v.has("below")) v.set("x", affine(abs(v["x"]), -1, -0.25));
+          },
+      .forward = [](ImageValues v) { return max_pool2d(v["x"], pool_options(v)); }};
+  Exercise average = exercise;
+  average.forward = [](ImageValues v) { return avg_pool2d(v["x"], pool_options(v)); };
+  const auto shared = [average](ImageValues v) { return engine_gradient(average, v, "x"); };
+  const auto scale = [](ImageValues v) { return v.number("size") * v.number("size"); };
+  exercise.faults = {
+      {"dx", "the gradient is divided among the window: that is average pooling", shared},
+      {"dx", "each element of the window gets dy; the largest alone does",
+       [=](ImageValues v) { return shared(v) * scale(v); }},
+      {"dx", "the largest value is multiplied by dy; the slope of a maximum is 1",
+       [exercise](ImageValues v) { return engine_gradient(exercise, v, "x") * v["x"]; }},
+      {"dx", "the smallest element of the window gets the gradient", [exercise](ImageValues v) {
+         return engine_gradient(exercise, with_value(v, "x", -v["x"]), "x");
+       }}};
+  return exercise;
+}
+
+Exercise avg_pool_backward() {
+  Exercise exercise{
+      .name = "avg_pool",
+      .lesson = 5,
+      .title = "average pooling: the gradient is divided among each window",
+      .signature = "avg_pool_backward(View<const T> dy, int size, int stride, View<T> dx)",
+      .setups = pools(false),
+      .forward = [](ImageValues v) { return avg_pool2d(v["x"], pool_options(v)); }};
+  const auto gradient = [exercise](ImageValues v) { return engine_gradient(exercise, v, "x"); };
+  exercise.faults = {
+      {"dx", "the scale 1 / (size size) is missing",
+       [=](ImageValues v) { return gradient(v) * (v.number("size") * v.number("size")); }},
+      {"dx", "it is divided by size; a window has size times size elements",
+       [=](ImageValues v) { return gradient(v) * v.number("size"); }}};
+  return exercise;
+}
+
+struct NormFault {
+  bool no_mean = false, no_variance = false, unbiased = false;
+};
+// The gradient of (x - mean) / sqrt(variance + eps) over `axis`, where dz arrives.
+Tensor norm_gradient(const Tensor& x, const Tensor& dz, double eps, int axis, NormFault fault) {
+  constexpr ReduceOptions keep{.keep_axes = true};
+  const Tensor centered = x - mean(x, {axis}, keep);
+  const Tensor deviation = sqrt(var(x, {axis}, keep, fault.unbiased ? 1 : 0) + eps);
+  const Tensor z = centered / deviation;
+  Tensor inner = dz;
+  if (!fault.no_mean) inner = inner - mean(dz, {axis}, keep);
+  if (!fault.no_variance) inner = inner - z * mean(dz * z, {axis}, keep);
+  return inner / deviation;
+}
+
+// Of batch norm with axis 0, of layer norm with axis 1.
+Exercise norm_exercise(int axis, Exercise exercise) {
+  exercise.forward = [axis](ImageValues v) {
+    constexpr ReduceOptions keep{.keep_axes = true};
+    const Tensor& x = v["x"];
+    const Tensor deviation = sqrt(var(x, {axis}, keep, 0) + v.number("eps"));
+    return (x - mean(x, {axis}, keep)) / deviation * v["gamma"] + v["beta"];
+  };
+  const auto with = [axis](NormFault fault) {
+    return [=](ImageValues v) {
+      return norm_gradient(v["x"], v["dy"] * v["gamma"], v.number("eps"), axis, fault);
+    };
+  };
+  const std::string_view over = axis == 0 ? "the batch" : "the row";
+  exercise.faults = {
+      {"dx",
+       "mean and variance are taken for constants: they depend on each x, which adds two terms",
+       with({.no_mean = true, .no_variance = true})},
+      {"dx", "the term of the variance is missing: - z mean(dz z)", with({.no_variance = true})},
+      {"dx", "the term of the mean is missing: - mean(dz)", with({.no_mean = true})},
+      {"dx", "the variance is divided by n - 1; here it is divided by n", with({.unbiased = true})},
+      {"dx", "gamma is missing: dz = dy gamma",
+       [axis](ImageValues v) { return norm_gradient(v["x"], v["dy"], v.number("eps"), axis, {}); }},
+      {"dx",
+       over == "the batch" ? "the statistics are those of the rows; batch norm's are the columns'"
+                           : "the statistics are those of the columns; layer norm's are the rows'",
+       [axis](ImageValues v) {
+         return norm_gradient(v["x"], v["dy"] * v["gamma"], v.number("eps"), 1 - axis, {});
+       }},
+      {"dgamma", "x is not normalised: dgamma is the sum of dy (x - mean) / deviation",
+       [](ImageValues v) { return sum(v["dy"] * v["x"], {0}); }},
+      {"dgamma", "the sum over the rows is missing: '=' keeps the last row; '+=' adds",
+       [exercise](ImageValues v) {
+         return engine_gradient(exercise, with_value(v, "dy", last_alone(v["dy"], 0)), "gamma");
+       }},
+      {"dbeta", "the sum over the rows is missing: '=' keeps the last row; '+=' adds",
+       [](ImageValues v) { return sum(last_alone(v["dy"], 0), {0}); }}};
+  return exercise;
+}
+
+Setup norm_setup(std::string_view says, int64_t rows, int64_t columns) {
+  return {
+      says, {{"x", {rows, columns}}, {"gamma", {columns}}, {"beta", {columns}}}, {{"eps", 0.1}}};
+}
+
+Exercise batch_norm_backward() {
+  return norm_exercise(
+      0,
+      {.name = "batch_norm",
+       .lesson = 6,
+       .title = "batch norm in training: the statistics depend on x, too",
+       .signature = "batch_norm_backward(View<const T> dy, View<const T> x, "
+                    "View<const T> gamma, T eps, View<T> dx, View<T> dgamma, View<T> dbeta)",
+       .setups = {norm_setup("3 rows, 2 columns", 3, 2), norm_setup("5 rows, 4 columns", 5, 4)}});
+}
+
+Exercise layer_norm_backward() {
+  return norm_exercise(
+      1,
+      {.name = "layer_norm",
+       .lesson = 6,
+       .title = "layer norm: the statistics of each row",
+       .signature = "layer_norm_backward(View<const T> dy, View<const T> x, "
+                    "View<const T> gamma, T eps, View<T> dx, View<T> dgamma, View<T> dbeta)",
+       .setups = {norm_setup("2 rows, 3 columns", 2, 3), norm_setup("4 rows, 5 columns", 4, 5)}});
+}
+
+}  // namespace
+
+std::vector<Exercise> image_exercises() {
+  return {conv2d_input(),      conv2d_weight(),       max_pool_backward(),
+          avg_pool_backward(), batch_norm_backward(), layer_norm_backward()};
+}
+
+}  // namespace whisker

@@ -1,0 +1,193 @@
+#include "tests/apps/course/planted.h"
+
+namespace whisker {
+namespace {
+
+using course::View;
+
+template <int fault, class T>
+void chain_rule(T x, T w, T b, T t, T& dx, T& dw, T& db) {
+  const T u = w * x + b;
+  const T y = std::tanh(u);
+  const T dy = (fault == 1 ? 1 : 2) * (fault == 2 ? t - y : y - t);
+  const T du = fault == 3 ? dy : dy * (fault == 4 ? 1 - u * u : 1 - y * y);
+  if (fault == 5) return;
+  dx = du * (fault == 6 ? x : w);
+  dw = du * (fault == 6 ? w : fault == 7 ? 1 : x);
+  db = du;
+}
+
+// The gradients that a tape with a fault in one rule gives for (tanh(w x + b) - t)^2 + w x.
+template <int fault, class T>
+void scalar_engine(T x, T w, T b, T t, T& dx, T& dw, T& db) {
+  if (fault == 1) return;
+  const T y = std::tanh(w * x + b), error = y - t;
+  const T derror = fault == 2 ? 1 : fault == 3 ? error : 2 * error;
+  db = fault == 4 ? derror : derror * (1 - y * y);
+  const T dproduct = fault == 5 ? db : fault == 7 ? 1 : db + 1;
+  dw = dproduct * (fault == 6 ? w : x);
+  dx = dproduct * (fault == 6 ? x : w);
+}
+
+template <int fault, class T>
+void mul_backward(View<const T> dy, View<const T> a, View<const T> b, View<T> da, View<T> db) {
+  for (int k = fault == 8 ? 1 : 0; k < dy.count(); ++k) {
+    if (fault == 1) continue;
+    da[k] = fault == 2 ? b[k] : fault == 4 ? dy[k] : fault == 7 ? dy[k] / b[k] : dy[k] * b[k];
+    db[k] = (fault == 3 ? -1 : 1) * (fault == 2 ? a[k] : fault == 4 ? dy[k] : dy[k] * a[k]);
+    if (fault == 5) std::swap(da[k], db[k]);
+    if (fault == 6) da[k] = dy[k] * a[k];
+  }
+}
+
+template <int fault, class T>
+void add_backward(View<const T> dy, View<T> da, View<T> db) {
+  const int rows = dy.extent(0), columns = dy.extent(1);
+  for (int i = 0; i < (fault == 5 ? 1 : rows); ++i) {
+    for (int j = 0; j < columns; ++j) {
+      if (fault == 1) continue;
+      da(i, j) = dy(i, j);
+      if (fault == 2)
+        db(j) = dy(i, j);
+      else if (fault == 3)
+        db(j) += dy(i, j) / static_cast<T>(rows);
+      else if (fault == 4)
+        db(j) -= dy(i, j);
+      else if (fault == 6)
+        db(i) += dy(i, j);
+      else if (fault == 7 && i > 0)
+        continue;
+      else
+        db(j) += dy(i, j);
+    }
+  }
+}
+
+template <int fault, class T>
+void relu_backward(View<const T> dy, View<const T> x, View<T> dx) {
+  for (int k = 0; k < x.count(); ++k) {
+    if (fault == 1)
+      dx[k] = 0;
+    else if (fault == 2)
+      dx[k] = dy[k];
+    else if (fault == 3)
+      dx[k] = x[k] > 0;
+    else if (fault == 4)
+      dx[k] = dy[k] > 0 ? dy[k] : 0;
+    else if (fault == 5)
+      dx[k] = x[k] > 0 ? dy[k] * x[k] : 0;
+    else if (fault == 6)
+      dx[k] = x[k] < 0 ? dy[k] : 0;
+    else
+      dx[k] = x[k] > 0 ? dy[k] : 0;
+  }
+}
+
+template <int fault, class T>
+void tanh_backward(View<const T> dy, View<const T> y, View<T> dx) {
+  for (int k = 0; k < y.count(); ++k) {
+    const T u = fault == 2 ? std::tanh(y[k]) : y[k];
+    if (fault == 1)
+      dx[k] = 0;
+    else if (fault == 3)
+      dx[k] = dy[k] * (1 - u);
+    else if (fault == 4)
+      dx[k] = 1 - u * u;
+    else if (fault == 5)
+      dx[k] = dy[k] * (u * u - 1);
+    else if (fault == 6)
+      dx[k] = dy[k];
+    else
+      dx[k] = dy[k] * (1 - u * u);
+  }
+}
+
+template <int fault, class T>
+void sigmoid_backward(View<const T> dy, View<const T> y, View<T> dx) {
+  for (int k = 0; k < y.count(); ++k) {
+    const T u = fault == 2 ? 1 / (1 + std::exp(-y[k])) : y[k];
+    if (fault == 1)
+      dx[k] = 0;
+    else if (fault == 3)
+      dx[k] = dy[k] * (1 - u);
+    else if (fault == 4)
+      dx[k] = dy[k] * (1 - u * u);
+    else if (fault == 5)
+      dx[k] = dy[k] * u;
+    else if (fault == 6)
+      dx[k] = -dy[k] * u * (1 - u);
+    else
+      dx[k] = dy[k] * u * (1 - u);
+  }
+}
+
+template <int fault, class T>
+void power_backward(View<const T> dy, View<const T> x, T p, View<T> dx, T& dp) {
+  for (int k = 0; k < x.count(); ++k) {
+    if (fault == 1) continue;
+    dx[k] = dy[k] * (fault == 2 ? 1 : p) * std::pow(x[k], fault == 3 ? p : p - 1);
+    const T term = dy[k] * std::pow(x[k], p) * (fault == 4 ? 1 : std::log(x[k]));
+    if (fault == 5)
+      dp = term;
+    else if (fault == 6)
+      dp += term / static_cast<T>(x.count());
+    else
+      dp += fault == 7 && sizeof(T) == 4 ? term * T(1.05) : term;
+  }
+}
+
+}  // namespace
+
+void plant_elementwise(std::vector<Planted>& all) {
+  plant(
+      all, "chain_rule",
+      {"times what it should be", "sign is wrong", "slope of tanh is missing", "of its result y",
+       "0 everywhere", "is x, not w", "last factor is missing"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &chain_rule<n, T>; },
+      std::make_integer_sequence<int, 8>());
+  plant(
+      all, "scalar_engine",
+      {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope", "keeps one gradient",
+       "wrong factor", "keeps one gradient"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &scalar_engine<n, T>; },
+      std::make_integer_sequence<int, 8>());
+  plant(
+      all, "mul",
+      {"0 everywhere", "dy is left out", "db: the sign is wrong", "other factor is missing",
+       "slope with respect to a is b, not a", "slope with respect to a is b, not a",
+       "divides where the rule multiplies", "da(0) is the first that is never written"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &mul_backward<n, T>; },
+      std::make_integer_sequence<int, 9>());
+  plant(
+      all, "add_broadcast",
+      {"0 everywhere", "sum over the rows is missing", "mean over the rows", "sign is wrong",
+       "those with broadcasting", "index 2 of axis 0 of db is outside", "it holds the first row"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &add_backward<n, T>; },
+      std::make_integer_sequence<int, 8>());
+  plant(
+      all, "relu",
+      {"0 everywhere", "dy passes everywhere", "dy is left out", "it asks for the sign of dy",
+       "multiplied by y", "the other way round"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &relu_backward<n, T>; },
+      std::make_integer_sequence<int, 7>());
+  plant(
+      all, "tanh",
+      {"0 everywhere", "wrong tensor", "square is missing", "dy is left out", "sign is wrong",
+       "slope is missing"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &tanh_backward<n, T>; },
+      std::make_integer_sequence<int, 7>());
+  plant(
+      all, "sigmoid",
+      {"0 everywhere", "wrong tensor", "factor y is missing", "slope of tanh",
+       "factor 1 - y is missing", "sign is wrong"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &sigmoid_backward<n, T>; },
+      std::make_integer_sequence<int, 7>());
+  plant(
+      all, "power",
+      {"0 everywhere", "factor p is missing", "not reduced by 1", "ln(x) is missing",
+       "sum over the elements is missing", "not their sum", "not always in float"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &power_backward<n, T>; },
+      std::make_integer_sequence<int, 8>());
+}
+
+}  // namespace whisker

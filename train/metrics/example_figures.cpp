@@ -1,0 +1,50 @@
+#include "train/metrics/example_figures.h"
+
+#include "core/io/text.h"
+#include "train/metrics/calibration.h"
+#include "train/metrics/metrics.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+std::string area_text(const std::optional<double>& area) {
+  return area ? figure_text(*area) : "not measured";
+}
+
+}  // namespace
+
+void ExampleFigures::write(JsonWriter& json) const {
+  json.key("accuracy_interval").begin_array().value(accuracy.low).value(accuracy.high).end_array();
+  json.field("expected_calibration_error", expected_calibration_error);
+  if (scored_class.empty()) return;
+  json.field("scored_class", scored_class).field("roc_auc", roc_auc);
+  json.field("average_precision", average_precision);
+}
+
+std::string ExampleFigures::text() const {
+  std::string text = fmt::format(
+      "95 % interval of the accuracy: {:.4f} to {:.4f}; expected calibration error {:.4f}\n",
+      accuracy.low, accuracy.high, expected_calibration_error);
+  if (!scored_class.empty()) {
+    text += fmt::format("ROC AUC {}, average precision {}, by the probability of {}\n",
+                        area_text(roc_auc), area_text(average_precision), printable(scored_class));
+  }
+  return text;
+}
+
+ExampleFigures example_figures(const ValidationExamples& examples,
+                               const std::string& positive_class) {
+  ExampleFigures figures{.accuracy = wilson_interval(count_in_top(examples, 1), examples.size()),
+                         .expected_calibration_error = calibration_of(examples).expected_error()};
+  if (examples.classes.size() != 2) return figures;
+  const bool first = positive_class == examples.classes[0];
+  figures.scored_class = examples.classes[first ? 0 : 1];
+  const ScoreCurve curve = score_curve(examples, first ? 0 : 1);
+  figures.roc_auc = curve.roc_auc();
+  figures.average_precision = curve.average_precision();
+  return figures;
+}
+
+}  // namespace whisker

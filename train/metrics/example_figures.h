@@ -1,0 +1,32 @@
+// Figures of a classification that need more than counts: `whisker evaluate` prints them.
+#pragma once
+
+#include "core/io/json.h"
+#include "train/metrics/score_curve.h"
+#include "train/metrics/validation_examples.h"
+
+#include <optional>
+#include <string>
+
+namespace whisker {
+
+struct ExampleFigures {
+  Interval accuracy;  ///< wilson_interval()
+  double expected_calibration_error = 0;
+  /// Of two classes: the one whose probability the areas are of; "" of more.
+  std::string scored_class = {};
+  std::optional<double> roc_auc = {}, average_precision = {};  ///< unset where not measured
+
+  /// Writes accuracy_interval, expected_calibration_error and, of two classes, scored_class,
+  /// roc_auc and average_precision into the open object.
+  void write(JsonWriter& json) const;
+  /// The same in one or two lines.
+  std::string text() const;
+};
+
+/// Of the examples of a classification. `positive_class`: one of its classes; "": of two classes
+/// the second.
+ExampleFigures example_figures(const ValidationExamples& examples,
+                               const std::string& positive_class);
+
+}  // namespace whisker

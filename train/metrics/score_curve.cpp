@@ -1,0 +1,100 @@
+#include "train/metrics/score_curve.h"
+
+#include "core/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace whisker {
+namespace {
+
+double fraction(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+}  // namespace
+
+double ScoreCurve::recall(const ScorePoint& point) const {
+  return fraction(point.true_positives, positives);
+}
+
+double ScoreCurve::false_positive_rate(const ScorePoint& point) const {
+  return fraction(point.false_positives, negatives);
+}
+
+std::optional<double> ScoreCurve::roc_auc() const {
+  if (positives == 0 || negatives == 0) return std::nullopt;
+  double area = 0;
+  ScorePoint before;
+  for (const ScorePoint& point : points) {
+    area += static_cast<double>(point.false_positives - before.false_positives) *
+            static_cast<double>(point.true_positives + before.true_positives) / 2;
+    before = point;
+  }
+  return area / (static_cast<double>(positives) * static_cast<double>(negatives));
+}
+
+std::optional<double> ScoreCurve::average_precision() const {
+  if (positives == 0) return std::nullopt;
+  double sum = 0;
+  int64_t before = 0;
+  for (const ScorePoint& point : points) {
+    sum += static_cast<double>(point.true_positives - before) * point.precision();
+    before = point.true_positives;
+  }
+  return sum / static_cast<double>(positives);
+}
+
+std::optional<ScorePoint> ScoreCurve::at_precision(double least) const {
+  std::optional<ScorePoint> best;
+  for (const ScorePoint& point : points) {
+    if (point.precision() < least || point.true_positives == 0) continue;
+    if (!best || point.true_positives > best->true_positives) best = point;
+  }
+  return best;
+}
+
+ScoreCurve score_curve(std::span<const float> scores, std::span<const uint8_t> positive) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, std::ranges::greater(), [&](size_t i) { return scores[i]; });
+  ScoreCurve curve;
+  for (const size_t i : order) {
+    ++(positive[i] ? curve.positives : curve.negatives);
+    const double score = scores[i];
+    if (curve.points.empty() || curve.points.back().threshold != score) {
+      curve.points.push_back({.threshold = score});
+    }
+    curve.points.back().true_positives = curve.positives;
+    curve.points.back().false_positives = curve.negatives;
+  }
+  return curve;
+}
+
+ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_class) {
+  if (examples.ranks < std::ssize(examples.classes)) {
+    fail(ErrorKind::internal, "score_curve: expected probabilities of all {} classes, got {}",
+         examples.classes.size(), examples.ranks);
+  }
+  std::vector<float> scores;
+  std::vector<uint8_t> positive;
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    scores.push_back(examples.probability(i, positive_class));
+    positive.push_back(examples.labels[static_cast<size_t>(i)] == positive_class);
+  }
+  return score_curve(scores, positive);
+}
+
+Interval wilson_interval(int64_t correct, int64_t count) {
+  if (count == 0) return {};
+  constexpr double z = 1.959963984540054;  // the normal distribution's quantile of 0.975
+  const double n = static_cast<double>(count), p = fraction(correct, count);
+  const double middle = p + z * z / (2 * n);
+  const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+  const double whole = 1 + z * z / n;
+  return {.low = correct == 0 ? 0 : (middle - half) / whole,
+          .high = correct == count ? 1 : (middle + half) / whole};
+}
+
+}  // namespace whisker
