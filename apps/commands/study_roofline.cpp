@@ -28,7 +28,7 @@ int run_roofline(const RooflineArguments& arguments, const Invocation& invocatio
   Outputs outputs = make_outputs("study roofline", arguments.force, invocation);
   std::unique_ptr<OutputFile> file;
   if (!path.empty()) file = outputs.open("-o", path, roofline_svg);
-  const Measured step =
+  const MeasuredStep step =
       record_measured(arguments.target, false, invocation, file ? &outputs : nullptr);
   if (!step.recording.ceilings) {
     fail(ErrorKind::checkpoint,

@@ -202,8 +202,8 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
   return record_twice(study_step(target, invocation, outputs), values);
 }
 
-Measured record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
-                         Outputs* outputs) {
+MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
+                             Outputs* outputs) {
   if (is_recording(target)) {
     return {.recording = record_target(target, values, invocation, outputs),
             .times = "times and ceilings are the recording's"};

@@ -51,14 +51,14 @@ StudyStep study_step(const StudyTarget& target, const Invocation& invocation,
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs = nullptr);
 
-struct Measured {
+struct MeasuredStep {
   Recording recording;
   std::string times;  ///< where they come from, a line
 };
 
 /// As record_target(), with the device's ceilings, and the shortest time of each operator in up to
 /// five steps, with values two; a file's ceilings and times are its own.
-Measured record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
-                         Outputs* outputs = nullptr);
+MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
+                             Outputs* outputs = nullptr);
 
 }  // namespace whisker
