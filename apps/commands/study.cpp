@@ -1,5 +1,6 @@
 // whisker study trace|graph|step|record: shows automatic differentiation on a network.
 #include "apps/commands/preset_config.h"
+#include "apps/commands/study_run.h"
 #include "apps/commands/study_target.h"
 #include "apps/study/builtin_networks.h"
 #include "apps/study/graph_page.h"
@@ -237,6 +238,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   add_memory_command(*study, invocation);
   add_compare_command(*study, invocation);
   add_roofline_command(*study, invocation);
+  add_gradient_flow_command(*study, invocation);
+  add_nan_command(*study, invocation);
 
   add_gradcheck_command(*study, invocation);
   add_exercise_commands(*study, invocation);

@@ -255,7 +255,7 @@ void Engine::step(Node& node) {
          "backward().",
          node.name_);
   }
-  if (node.hooks_ || node.is_leaf() || !requested_.empty() || grad_mode.observer) {
+  if (node.hooks_ || node.is_leaf() || !requested_.empty()) {
     for (size_t i = 0; i < node.outputs_.size(); ++i) complete(node, outputs[i]);
   }
   if (grad_mode.observer) grad_mode.observer->on_backward_begin(node);

@@ -3,7 +3,7 @@
 // Note [Unsummed gradients] A value that two operators read gets two gradients. The engine adds
 // them when a closure asks for dy(). A fused kernel that reads both asks for unsummed_grads()
 // instead, which saves a pass over memory. The engine always adds more than two gradients, those of
-// a leaf, those under create_graph, and those that a hook, an observer or grad() reads.
+// a leaf, those under create_graph, and those that a hook or grad() reads; an observer adds itself.
 #pragma once
 
 #include "core/autograd/node.h"

@@ -27,7 +27,7 @@ class TapeObserver {
   virtual void on_scope_begin(std::string_view /*layer*/) {}
   virtual void on_scope_end() {}
   virtual void on_backward_begin(const Node&) {}
-  /// node.outputs() hold the complete gradients, after hooks.
+  /// node.outputs() hold the gradients, after hooks; see Note [Unsummed gradients].
   virtual void on_backward_end(const Node&) {}
 };
 

@@ -128,8 +128,11 @@ TensorStatistics TensorStatistics::of(std::span<const double> values) {
   return statistics_of(values);
 }
 
-RecordedValues RecordedValues::of(const Tensor& x) {
-  if (x.count() <= most_recorded_values) return {.all = x.to_vector()};
+namespace {
+
+// Calls `read` with the elements in host memory, row-major.
+template <class Read>
+void read_elements(const Tensor& x, Read read) {
   std::vector<char> copy;
   const void* contents = nullptr;
   if (x.is_cuda()) {
@@ -139,12 +142,32 @@ RecordedValues RecordedValues::of(const Tensor& x) {
   } else {
     contents = x.raw();
   }
-  RecordedValues values;
   visit(x.dtype(), [&]<class T>() {
-    values.statistics =
-        statistics_of(std::span(static_cast<const T*>(contents), static_cast<size_t>(x.count())));
+    read(std::span(static_cast<const T*>(contents), static_cast<size_t>(x.count())));
   });
+}
+
+}  // namespace
+
+RecordedValues RecordedValues::of(const Tensor& x) {
+  if (x.count() <= most_recorded_values) return {.all = x.to_vector()};
+  RecordedValues values;
+  read_elements(x, [&](auto elements) { values.statistics = statistics_of(elements); });
   return values;
+}
+
+int64_t zero_units(const Tensor& x) {
+  if (x.rank() == 0 || x.count() == 0) return 0;
+  const auto units = static_cast<size_t>(x.extent(-1));
+  std::vector<uint8_t> alive(units, 0);
+  read_elements(x, [&](auto elements) {
+    for (size_t begin = 0; begin < elements.size(); begin += units) {
+      for (size_t i = 0; i < units; ++i) {
+        if (as_double(elements[begin + i]) != 0) alive[i] = 1;
+      }
+    }
+  });
+  return std::count(alive.begin(), alive.end(), uint8_t{0});
 }
 
 int64_t TapeEntry::saved_bytes() const {

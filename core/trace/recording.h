@@ -43,6 +43,9 @@ struct RecordedValues {
   TensorStatistics summary() const { return statistics ? *statistics : TensorStatistics::of(all); }
 };
 
+/// How many positions of x's last axis are 0 in all rows.
+int64_t zero_units(const Tensor& x);
+
 /// A tensor kept for backward.
 struct TapeSaved {
   std::string what;  ///< "input", "output", a name, or "workspace"
@@ -71,6 +74,8 @@ struct TapeOutput {
   DType dtype = DType::f32;
   RecordedValues value = {};
   RecordedValues gradient = {};  ///< d(root)/d(this), complete
+  /// How many positions of the last axis are 0 everywhere; of a recorded relu or relu6 alone.
+  std::optional<int64_t> zero_units = {};
 };
 
 /// What an operand's gradient was once an operator's backward had run.

@@ -6,6 +6,7 @@
 #include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/io/text.h"
+#include "core/trace/rule_table.h"
 
 #include <algorithm>
 #include <utility>
@@ -36,6 +37,18 @@ std::vector<double> arrived_at(const Node::Output& output) {
   const std::vector<double> second = output.unsummed.to_vector();
   for (size_t i = 0; i < sum.size(); ++i) sum[i] = rounded(output.dtype, sum[i] + second[i]);
   return sum;
+}
+
+RecordedValues recorded_gradient(const Node::Output& output) {
+  if (!output.unsummed.defined()) return RecordedValues::of(output.gradient);
+  std::vector<double> sum = arrived_at(output);
+  if (std::ssize(sum) <= most_recorded_values) return {.all = std::move(sum)};
+  return {.statistics = TensorStatistics::of(sum)};
+}
+
+bool is_relu(const TapeEntry& entry) {
+  const std::string_view fused = fused_activation(entry);
+  return entry.name == "relu" || entry.name == "relu6" || fused == "relu" || fused == "relu6";
 }
 
 }  // namespace
@@ -132,6 +145,7 @@ TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors 
     entry.inputs.back().position = i;
   }
   for (const Tensor* output : outputs) entry.outputs.push_back(output_of(*output));
+  if (options_.zero_units && is_relu(entry)) entry.outputs[0].zero_units = zero_units(*outputs[0]);
   entries_.push_back(std::move(entry));
   forward_laps_.resize(entries_.size());
   forward_laps_.back() = lap;
@@ -226,8 +240,8 @@ void StepRecorder::on_backward_begin(const Node& node) {
   if (options_.values && found != by_node_.end()) {
     TapeEntry& entry = entries_[found->second];
     for (size_t i = 0; i < entry.outputs.size() && i < node.outputs().size(); ++i) {
-      const Tensor& gradient = node.outputs()[i].gradient;
-      if (gradient.defined()) entry.outputs[i].gradient = RecordedValues::of(gradient);
+      const Node::Output& output = node.outputs()[i];
+      if (output.gradient.defined()) entry.outputs[i].gradient = recorded_gradient(output);
     }
     had_gradient_.clear();
     for (const Edge& edge : node.inputs()) {

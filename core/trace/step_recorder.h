@@ -25,7 +25,8 @@ class StepObserver : public TapeObserver {
 class StepRecorder final : public StepObserver {
  public:
   struct Options {
-    bool values = false;  ///< of every result and gradient; else shapes, bytes and times alone
+    bool values = false;      ///< of every result and gradient; else shapes, bytes and times alone
+    bool zero_units = false;  ///< counted of relu and relu6, fused ones too
     Device device = cpu_device;  ///< whose clock measures: a GPU works on while the host goes ahead
   };
   StepRecorder() : StepRecorder(Options{}) {}

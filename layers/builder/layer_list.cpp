@@ -156,6 +156,7 @@ void LayerListBuilder::add_layer(const std::string& type, const YamlNode& node,
   if (type == "class_token") target.flow.patches = before;
   if (made.output) model_.notes.push_back(fmt::format("activation of {} into the loss", full));
   if (made.head) model_.head.push_back(full);
+  model_.places.emplace(full, arguments.place());
   target.layers.add_named(name, std::move(made.module));
 }
 
@@ -247,6 +248,7 @@ std::string LayerListBuilder::with_names(LayerArguments& arguments, LayerNames& 
   const std::string name = names.choose(arguments, "", repeat_index_);
   arguments.finish();
   LayerNames inner(names.full(name));
+  model_.places.emplace(names.full(name), arguments.place());
   fn(inner);
   return name;
 }

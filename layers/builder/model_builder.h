@@ -7,6 +7,7 @@
 #include "layers/builder/layer_factory.h"
 #include "layers/sequential.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct Model {
   std::vector<std::string> unused = {};
   std::optional<OutputKind> named_output = {};  ///< the last layer's activation, where it has one
   std::vector<std::string> head = {};  ///< names of the layers that decide the number of classes
+  /// Where each named layer stands, by its name: "file:line:column: model.layers[2]".
+  std::map<std::string, std::string> places = {};
 };
 
 /// Builds the network of `section`: a preset's name, a list of layers, {preset: name, ...} or

@@ -219,6 +219,50 @@ class CommandLine(ProgramTest):
         self.assertIn("-o: expected a name ending in .svg",
                       self.whisker("study", "memory", "mlp", "-o", "m.png", code=2).stderr)
 
+    def test_study_shows_how_gradients_went_over_a_run(self):
+        run = self.train("flow", "train.histogram_every=4", "train.epochs=2").relative_to(self.folder)
+        shown = self.whisker("study", "gradient-flow", run, "-o", "flow.svg").stdout
+        self.assertIn(f"{run}: 3 recorded steps, 1 to 9", shown)
+        self.assertLessEqual(max(map(len, shown.splitlines())), 100)
+        self.assertIn("Norm of the gradient", (self.folder / "flow.svg").read_text())
+        flow = json.loads(self.whisker("study", "gradient-flow", run, "--json").stdout)
+        self.assertEqual((flow["schema_version"], flow["steps"]), (1, [1, 5, 9]))
+        self.assertTrue(all(len(one["gradient_norm"]) == 3 for one in flow["layers"] + flow["parameters"]))
+        self.assertIn("conv2d.weight", [one["name"] for one in flow["parameters"]])
+        self.assertEqual(max(one["units"] for one in flow["layers"]), 8)
+        bare = self.train("bare", "train.epochs=1").relative_to(self.folder)
+        self.assertFalse((self.folder / bare / "histograms.jsonl").exists())
+        for says, words in (("recorded nothing of its layers. Train with train.histogram_every=N", [bare]),
+                            ("expected the folder of a run, got 'train'", ["train"]),
+                            ("-o: expected a name ending in .svg or .html", [run, "-o", "flow.png"])):
+            self.assertIn(says, self.whisker("study", "gradient-flow", *words, code=2).stderr)
+        rows = self.folder / run / "histograms.jsonl"
+        rows.write_text(rows.read_text().replace('"step":5', '"step":1'))
+        self.assertIn("histograms.jsonl:2: expected a step above 1",
+                      self.whisker("study", "gradient-flow", run, code=3).stderr)
+
+    def test_study_nan_runs_the_step_again_at_which_a_run_diverged(self):
+        huge = ("optimizer.kind=sgd", "optimizer.lr=1e30", "precision=bf16")
+        run = self.train("huge", *huge, code=7).relative_to(self.folder)
+        self.assertIn("whisker study nan runs/huge shows where it began", (self.folder / run / "log.txt").read_text())
+        shown = self.whisker("study", "nan", run).stdout
+        self.assertIn("ran again in bf16 on cpu", shown)
+        self.assertRegex(shown, r"first NaN or Inf: (the result|the gradient)")
+        self.assertRegex(shown, rf"{run}/config.yaml:\d+:\d+: model\.(layers|head)\[\d\]")
+        self.assertLessEqual(max(map(len, shown.splitlines())), 100)
+        found = json.loads(self.whisker("study", "nan", run, "device=reference", "precision=f32", "--json").stdout)
+        self.assertEqual((found["schema_version"], found["failed"], found["computed"]),
+                         (1, "the loss", "f32 on reference"))
+        said = self.whisker("study", "nan", run, "device=reference").stderr
+        self.assertIn("computed in bf16 on cpu; reference does not compute in bf16, and runs it in f32", said)
+        shutil.rmtree(self.folder / "runs/huge/last")  # nothing but the file and the configuration is read
+        self.whisker("study", "nan", run)
+        fine = self.train("fine", "train.epochs=1").relative_to(self.folder)
+        for code, says, words in ((2, "this run met no NaN or Inf", [fine]), (2, "device and precision", [run, "seed=3"]),
+                                  (2, "expected the folder of a run", ["train"]),
+                                  (4, "expected a file that a diverged run wrote", [fine / "best.safetensors"])):
+            self.assertIn(says, self.whisker("study", "nan", *words, code=code).stderr)
+
     def test_study_compare_names_where_two_steps_part(self):
         self.whisker("study", "record", "residual", "device=reference", "-o", "a.safetensors")
         self.assertIn("A and B agree: differences of at most 0 units",

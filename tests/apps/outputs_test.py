@@ -33,7 +33,7 @@ class Outputs(ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.run_folder = cls().train("base", "train.epochs=1")
+        cls.run_folder = cls().train("base", "train.epochs=1", "train.histogram_every=2")
         shutil.copy(cls.run_folder / "best.safetensors", cls.folder / "w.safetensors")
         (cls.folder / "names.txt").write_text("c0\nc1\n")
         (cls.folder / "labels.csv").write_text("path,label\nval/c0/500.png,c0\nval/c1/500.png,c1\n")
@@ -53,11 +53,14 @@ class Outputs(ProgramTest):
         "mermaid": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "dot": ["study", "graph", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "memory": ["study", "memory", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "flow": ["study", "gradient-flow", "runs/base", "-o"],
+        "flow_page": ["study", "gradient-flow", "runs/base", "-o"],
         "roofline": ["study", "roofline", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "gradcheck": ["study", "gradcheck", "c.yaml", "data.train=train", "--classes", "2", "--elements", "1", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
     ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
-              "roofline": ".svg", "gradcheck": ".svg", "predictions": ".csv", "worst": ".html",
+              "flow": ".svg", "flow_page": ".html", "roofline": ".svg", "gradcheck": ".svg",
+              "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
     def content(self):
@@ -110,8 +113,8 @@ class Outputs(ProgramTest):
                   "worst": ["w.safetensors", "val/c0/500.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
-                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "roofline",
-                                                 "gradcheck", "dot", "record")}}
+                  "flow": ["runs/base/histograms.jsonl"], "flow_page": ["runs/base/histograms.jsonl"],
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):
@@ -119,7 +122,7 @@ class Outputs(ProgramTest):
                     out = self.folder / f"link_{name}{number}{link.__name__ if link else ''}{ending}"
                     if link:
                         link(self.folder / path, out)
-                    elif ending in (".onnx", ".svg", ".dot", ".mmd") or name in ("page", "record"):
+                    elif ending in (".onnx", ".svg", ".dot", ".mmd") or name in ("page", "flow_page", "record"):
                         continue
                     else:
                         out = self.folder / path

@@ -691,10 +691,21 @@ class Ranks(ProgramTest):
             self.assertEqual(state["step"], self.lines(run, "step")[-1]["step"])
             self.run_ranks(2, ["train", "--resume", str(run), f"train.epochs={state['epoch'] + 1}"])
 
+    def test_recorded_steps_train_as_others_and_rank_0_writes_them(self):
+        plain, recorded = (self.train_ranks(2, name, *more)[1]
+                           for name, more in (("bare", []), ("rows", ["train.histogram_every=2"])))
+        self.assertEqual(*((run / "best.safetensors").read_bytes()[-1000:] for run in (plain, recorded)))
+        rows = [json.loads(line) for line in (recorded / "histograms.jsonl").read_text().splitlines()]
+        steps = [row["step"] for row in rows]
+        self.assertEqual(steps, sorted(set(steps)))
+        self.assertEqual(steps[:2], [1, 3])
+        self.assertEqual(rows[0]["examples"], 4)  # of a batch of 8
+
     def test_an_error_names_the_rank(self):
         done, _ = self.train_ranks(2, "diverged", "optimizer.kind=sgd", "optimizer.lr=1e30", code=7)
         self.assertIn("whisker: error: rank ", done.stderr)
         self.assertIn("training diverged", done.stderr)
+        self.assertIn("first NaN or Inf: the ", self.whisker("study", "nan", "runs/diverged").stdout)
         done, _ = self.train_ranks(2, "small", "train.batch_size=1", code=2)
         self.assertIn("at least one example for each of 2 ranks", done.stderr)
         self.assertFalse((self.folder / "runs/small").exists())

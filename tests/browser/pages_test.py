@@ -45,6 +45,13 @@ class Pages(ProgramTest):
     def click(self, selector):
         self.browser.click(f"document.querySelector({selector!r})")
 
+    def test_gradient_flow_has_a_chart_for_each_question(self):
+        self.whisker("train", "c.yaml", *self.data, "name=flow", "train.histogram_every=4")
+        self.whisker("study", "gradient-flow", "runs/flow", "-o", "flow.html")
+        self.browser.open(self.folder / "flow.html")
+        self.assertEqual(self.value("document.querySelectorAll('figure svg').length"), 5)
+        self.assertIn("recorded steps, 1 to 9", self.text("pre"))
+
     def test_steps_by_keys_slider_and_clicks_say_what_study_step_says(self):
         self.graph("residual", "device=reference")
         said = json.loads(self.whisker("study", "step", "residual", "device=reference", "--json").stdout)["frames"]

@@ -5,6 +5,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/text.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include <sys/stat.h>
@@ -32,6 +33,7 @@ void make_own_folder(const fs::path& path) {
 RunFolder::RunFolder(fs::path path, const FileCalls& calls)
     : path_(std::move(path)),
       lock_(std::make_unique<FolderLock>(path_, calls)),
+      calls_(&calls),
       metrics_(std::make_unique<LogFile>(path_ / "metrics.jsonl", calls)),
       log_(std::make_unique<LogFile>(path_ / "log.txt", calls)) {
   make_own_folder(last());
@@ -109,8 +111,26 @@ void RunFolder::open_log(int rank) {
   log_ = std::make_unique<LogFile>(path_ / fmt::format("log.rank{}.txt", rank));
 }
 
+LogFile& RunFolder::histograms() {
+  if (!histograms_) histograms_ = std::make_unique<LogFile>(histograms_path(), *calls_);
+  return *histograms_;
+}
+
+uint64_t RunFolder::sync_histograms() {
+  if (!histograms_) return 0;
+  histograms_->sync();
+  return histograms_->offset();
+}
+
+void RunFolder::cut_histograms(uint64_t bytes) {
+  std::error_code none;
+  if (!fs::exists(fs::symlink_status(histograms_path(), none))) return;
+  histograms().truncate_to(std::min(bytes, histograms().offset()));
+}
+
 void RunFolder::close() {
   if (metrics_) metrics_->close();
+  if (histograms_) histograms_->close();
   if (log_) log_->close();
   if (lock_) lock_->close();
 }

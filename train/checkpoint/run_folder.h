@@ -3,6 +3,8 @@
 //   metrics.jsonl      one object per logged step and per epoch
 //   metrics.csv        a row per epoch
 //   tensorboard/       with train.tensorboard: an event file per start or resume
+//   histograms.jsonl   statistics of layers and parameters, with train.histogram_every
+//   non_finite.safetensors   the batch and the weights of a step that was not finite
 //   log.txt            the terminal's messages
 //   log.rank1.txt      those of rank 1, with train.log_ranks
 //   best.safetensors   best weights so far, with classes and preprocessing
@@ -58,6 +60,15 @@ class RunFolder {
   std::filesystem::path last() const { return path_ / "last"; }
   /// Only where it writes().
   LogFile& metrics() { return *metrics_; }
+  /// Likewise; made at the first call.
+  LogFile& histograms();
+  std::filesystem::path histograms_path() const { return path_ / "histograms.jsonl"; }
+  /// Bytes on disk of histograms.jsonl, as far as this process has opened it.
+  uint64_t sync_histograms();
+  /// Cuts histograms.jsonl, if it is there, back to at most `bytes`.
+  void cut_histograms(uint64_t bytes);
+  /// See train/loop/failed_step.h.
+  std::filesystem::path failed_step() const { return path_ / "non_finite.safetensors"; }
   /// Appends a terminal message to log.txt, or to this rank's log, escaped likewise, with a line
   /// break.
   void log(std::string_view message);
@@ -70,8 +81,10 @@ class RunFolder {
 
   std::filesystem::path path_;
   std::unique_ptr<FolderLock> lock_;
+  const FileCalls* calls_ = &system_file_calls();
   std::unique_ptr<LogFile> metrics_;
   std::unique_ptr<LogFile> log_;
+  std::unique_ptr<LogFile> histograms_;
 };
 
 }  // namespace whisker

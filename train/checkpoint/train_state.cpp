@@ -48,6 +48,7 @@ void TrainState::write(JsonWriter& json) const {
   });
   json.end_object();
   json.field("seconds", seconds).field("metrics_bytes", metrics_bytes);
+  if (histogram_bytes > 0) json.field("histogram_bytes", histogram_bytes);
   json.field("epochs", epochs).field("restart", restart).field("time_budget", time_budget);
   json.field("data_fingerprint", data_fingerprint);
   json.field("preprocess", preprocess).field("config", config);
@@ -104,6 +105,7 @@ TrainState TrainState::read(const JsonValue& json) {
   }
   s.seconds = json.at("seconds").as_double(0, 1e12);
   s.metrics_bytes = json.at("metrics_bytes").as_uint();
+  if (const JsonValue* bytes = json.find("histogram_bytes")) s.histogram_bytes = bytes->as_uint();
   if (json.find("restart")) s.restart = count(json, "restart", 1'000'000);
   if (const JsonValue* budget = json.find("time_budget")) s.time_budget = budget->as_double(-1);
   s.data_fingerprint = json.at("data_fingerprint").as_string();

@@ -34,11 +34,12 @@ struct TrainState {
     int32_t skipped_in_row = 0;
   } loss_scale;
   int64_t ema_updates = 0;
-  double jpeg_share = -1;      ///< BatchSource::jpeg_share() of the training batches
-  double seconds = 0;          ///< of training so far
-  uint64_t metrics_bytes = 0;  ///< of metrics.jsonl: a resume cuts it back to this
-  int64_t epochs = 0;          ///< planned: the horizon of the schedule
-  int64_t restart = 0;         ///< schedule.restart
+  double jpeg_share = -1;        ///< BatchSource::jpeg_share() of the training batches
+  double seconds = 0;            ///< of training so far
+  uint64_t metrics_bytes = 0;    ///< of metrics.jsonl: a resume cuts it back to this
+  uint64_t histogram_bytes = 0;  ///< of histograms.jsonl, likewise
+  int64_t epochs = 0;            ///< planned: the horizon of the schedule
+  int64_t restart = 0;           ///< schedule.restart
   /// train.time_budget_minutes; below 0 in a run of a version whose schedule did not follow it.
   double time_budget = -1;
   /// The part of the epoch's sums that step lines of metrics.jsonl have reported; below 0: earlier

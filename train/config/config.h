@@ -130,6 +130,7 @@ struct TrainSettings {
   int64_t validate_every = 1;   // epochs
   int64_t overfit_batches = 0;  // 0: the whole set
   int64_t profile = 0;          // batches in trace.json; 0: none
+  int64_t histogram_every = 0;  // steps, of histograms.jsonl; 0: none
   bool log_ranks = false;       // log.rank1.txt, ...
   bool tensorboard = false;     // tensorboard/events.out.tfevents...
 };

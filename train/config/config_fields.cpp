@@ -197,6 +197,11 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
       {.about = "train on this many batches only, to test that they can be overfitted; 0 is off",
        .low = 0,
        .high = 1e6});
+  v.field("histogram_every", c.histogram_every,
+          {.about = "steps between rows of histograms.jsonl in the run folder: statistics of each "
+                    "layer and parameter, for study gradient-flow; 0 is off",
+           .low = 0,
+           .high = 1e9});
   v.field("profile", c.profile,
           {.about = "batches to time layer by layer for trace.json in the run folder; 0 is off",
            .low = 0,

@@ -101,31 +101,32 @@ std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pa
   return accumulated.empty() ? overflowed_sum : accumulated;
 }
 
-std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
-                         CarriedStates states) {
+Culprit find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
+                     CarriedStates states) {
   experiment.objective->set_ranks(nullptr);  // the others wait for this one's error
   Pass pass{.training = true,
             .seed = static_cast<uint64_t>(experiment.config.seed) +
-                    (static_cast<uint64_t>(experiment.ranks->rank()) << 32),
-            .step = static_cast<uint64_t>(number)};
-  const auto find = [&](const Batch& batch) {
-    if (batch.size() == 0) return std::string(overflowed_sum);
+                    (static_cast<uint64_t>(experiment.ranks->rank()) << 32)};
+  const auto find = [&](const Batch& batch, int64_t of_run) {
+    if (batch.size() == 0) return Culprit{.text = overflowed_sum};
+    pass.step = static_cast<uint64_t>(of_run);
     if (!batch.continues) states.clear();
+    Culprit culprit{.text = {}, .batch = batch, .states = states, .number = of_run};
     if (experiment.network->signature().task() == Task::language_model) pass.states = &states;
-    return find_non_finite(experiment, batch, pass);
+    culprit.text = find_non_finite(experiment, batch, pass);
+    return culprit;
   };
-  if (at_hand) return find(*at_hand);
+  if (at_hand) return find(*at_hand, number);
   // Later batches have left their gradients.
   for (const ParameterRun& run : experiment.arena->runs()) run.gradient.fill_(0);
   const int64_t last = (number - 1) % experiment.batches_per_epoch();
   const int64_t first = last - last % experiment.config.train.accumulate;
   experiment.train->start_epoch((number - 1) / experiment.batches_per_epoch(), first);
-  std::string found = overflowed_sum;
-  for (int64_t i = first; i <= last && found == overflowed_sum; ++i) {
+  Culprit found{.text = overflowed_sum};
+  for (int64_t i = first; i <= last && found.text == overflowed_sum; ++i) {
     const std::optional<Batch> batch = experiment.train->next();
     if (!batch) break;
-    pass.step = static_cast<uint64_t>(number - last + i);
-    found = find(*batch);
+    found = find(*batch, number - last + i);
   }
   return found;
 }

@@ -4,6 +4,8 @@
 #include "core/backend/recurrent_operands.h"
 #include "train/experiment.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,11 +16,19 @@ namespace whisker {
 /// first with a NaN or Inf.
 std::string find_non_finite(Experiment& experiment, const Batch& batch, const Pass& pass);
 
+/// What a search found, and the batch that it found it with.
+struct Culprit {
+  std::string text;
+  std::optional<Batch> batch = {};  ///< none where nothing was found in one
+  CarriedStates states = {};        ///< that it began with
+  int64_t number = 0;               ///< of the run, from 1
+};
+
 /// The same for batch `number` of the run (from 1), the first that was not trained on. Without
 /// `at_hand`, which is that batch, reads its update's batches again. `states`: a language model's
 /// states before the first batch to run, if it continues another.
-std::string find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
-                         CarriedStates states = {});
+Culprit find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
+                     CarriedStates states = {});
 /// "the weights NAME" or "the running statistic NAME": the first with a NaN or Inf; "" if none.
 std::string find_non_finite_weights(const Experiment& experiment);
 /// The same description for a tensor's name in a checkpoint, including optimizer state and

@@ -158,7 +158,10 @@ TrainState resume_run(RunFolder& folder, Experiment& experiment, CarriedStates& 
   step.skipped_in_row = state.loss_scale.skipped_in_row;
   memory.write(step);
   states = restore_states(checkpoint.optimizer, experiment.device);
-  if (folder.writes()) folder.metrics().truncate_to(state.metrics_bytes);
+  if (folder.writes()) {
+    folder.metrics().truncate_to(state.metrics_bytes);
+    folder.cut_histograms(state.histogram_bytes);
+  }
   return state;
 }
 

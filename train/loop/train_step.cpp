@@ -112,9 +112,8 @@ void TrainStep::forget_captures() {
 }
 
 bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
-  Part part{.first = accumulated_ == 0};
+  const Part part{.first = accumulated_ == 0, .update = ends_update(place)};
   ++accumulated_;
-  part.update = accumulated_ == experiment_.config.train.accumulate || place.last_of_epoch;
   experiment_.optimizer->memory().write_inputs(
       {.batch = place.number, .learning_rate = place.learning_rate});
   if (carries_ && !batch.continues) {
@@ -125,7 +124,8 @@ bool TrainStep::run(const Batch& batch, const BatchPlace& place) {
     }
   }
   if (part_weight_.defined()) write_weights(batch);
-  if (trace_ || !replay(batch, part)) enqueue(on_device(batch, experiment_.device), part);
+  if (trace_ || place.eager || !replay(batch, part))
+    enqueue(on_device(batch, experiment_.device), part);
   if (part.update) accumulated_ = 0;
   if (!std::exchange(stepped_, true)) {
     const int64_t batches = experiment_.config.train.epochs * experiment_.batches_per_epoch();

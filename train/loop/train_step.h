@@ -39,6 +39,7 @@ struct BatchPlace {
   int64_t number = 0;          ///< since training began, from 1: keys the dropout masks
   double learning_rate = 0;    ///< of the update at its end, if any
   bool last_of_epoch = false;  ///< an update follows, however few batches were accumulated
+  bool eager = false;  ///< not replayed, so that the thread's observer sees it; on all ranks
 };
 
 struct TrainStepOptions {
@@ -59,6 +60,10 @@ class TrainStep {
   void begin(const StepTotals& totals);
   /// Captures anew: other parameters are trained from now on.
   void forget_captures();
+  /// Whether a batch that runs now will end in an update.
+  bool ends_update(const BatchPlace& place) const {
+    return accumulated_ + 1 == experiment_.config.train.accumulate || place.last_of_epoch;
+  }
   /// Returns whether the batch ended in an update (which a non-finite value may have prevented).
   bool run(const Batch& batch, const BatchPlace& place);
   /// Forward alone, as in training, but with the same dropout for each batch: leaves statistics of

@@ -8,14 +8,15 @@
 
 #include "core/io/counted.h"
 #include "core/io/text.h"
-#include "train/loop/find_non_finite.h"
 #include "train/loop/rank_sums.h"
 #include "train/loop/resume.h"
+#include "train/loop/step_histograms.h"
 #include "train/metrics/evaluate.h"
 #include "train/model/freeze_layers.h"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -258,9 +259,21 @@ bool Trainer::run_batch(const Batch& batch) {
   if (batch.first_layer > 0) steady_ = false;
   epoch_examples_ += batch.whole_size();
   ++epoch_batches_;
-  const bool stepped = step_.run(batch, {.number = batches_seen(),
-                                         .learning_rate = experiment_.schedule->at(state_.step),
-                                         .last_of_epoch = state_.batch == batches_});
+  BatchPlace place{.number = batches_seen(),
+                   .learning_rate = experiment_.schedule->at(state_.step),
+                   .last_of_epoch = state_.batch == batches_};
+  place.eager = records_histograms(place);
+  std::optional<StepHistograms> histograms;
+  if (place.eager && folder_.writes()) histograms.emplace(experiment_);
+  const bool stepped = step_.run(batch, place);
+  if (histograms) {
+    HistogramRow row = histograms->finish();
+    row.step = state_.step + 1;
+    row.epoch = state_.epoch + 1;
+    row.examples = batch.size();
+    histograms.reset();
+    folder_.histograms().append(row.json() + "\n");
+  }
   pace_.count_batch();
   if (stepped) {
     ++state_.step;
@@ -271,6 +284,20 @@ bool Trainer::run_batch(const Batch& batch) {
   const bool due = stepped && state_.step % experiment_.config.train.log_every == 0;
   if (due || !step_.late_reading()) read_results(&batch);
   return stepped;
+}
+
+// The first step and every histogram_every-th one after it, by its last batch.
+bool Trainer::records_histograms(const BatchPlace& place) {
+  const int64_t every = experiment_.config.train.histogram_every;
+  if (every == 0 || state_.step % every != 0 || !step_.ends_update(place)) return false;
+  if (!profile_.trace()) return true;
+  if (!std::exchange(said_unrecorded_, true)) {
+    observer_.on_message(
+        fmt::format("train.histogram_every: step {} and others that train.profile times are not in "
+                    "histograms.jsonl",
+                    state_.step + 1));
+  }
+  return false;
 }
 
 // Waits for the device. `at_hand` is the last batch that ran.
@@ -293,7 +320,7 @@ void Trainer::read_results(const Batch* at_hand) {
            find_culprit(experiment_, failed, same, step_.states()));
 }
 
-void Trainer::diverged(int64_t batch, std::string_view what, const std::string& culprit) {
+void Trainer::diverged(int64_t batch, std::string_view what, const Culprit& culprit) {
   writer_.finish();
   const int64_t accumulate = experiment_.config.train.accumulate;
   const int64_t before = std::max<int64_t>(batch, 1) - 1;  // batches before this one
@@ -303,12 +330,40 @@ void Trainer::diverged(int64_t batch, std::string_view what, const std::string& 
   const bool saved = std::filesystem::exists(folder_.best()) ||
                      std::filesystem::exists(folder_.last() / "state.json");
   const std::string path = folder_.path().string();
+  keep_step({.what = std::string(what),
+             .found = culprit.text,
+             .epoch = epoch + 1,
+             .step = step + 1,
+             .batch = culprit.batch ? culprit.number : batch},
+            culprit);
   fail(ErrorKind::diverged,
        "training diverged at epoch {}, step {}: {} is NaN or Inf; first seen in {}. {} Lower "
        "optimizer.lr, or set optimizer.clip_norm: 1.",
-       epoch + 1, step + 1, what, culprit,
+       epoch + 1, step + 1, what, culprit.text,
        saved ? fmt::format("What {} holds is from before that.", path)
              : fmt::format("No weights were saved in {} before.", path));
+}
+
+// For `study nan`. What cannot be kept does not hide the error that follows.
+void Trainer::keep_step(const FailedStep& failed, const Culprit& culprit) {
+  const std::string path = folder_.path().string();
+  try {
+    if (!folder_.writes() && !folder_.reachable()) {
+      fail(ErrorKind::disk, "this rank cannot write to the run folder");
+    }
+    FailedStep step = failed;
+    const float scale = step_.read().loss_scale;
+    if (std::isfinite(scale) && scale > 0) step.loss_scale = scale;
+    const uint64_t bytes =
+        keep_failed_step(folder_.failed_step(), experiment_, step, culprit.batch, culprit.states);
+    observer_.on_message(fmt::format(
+        "kept the step that failed in {} ({}): whisker study nan {} shows where it "
+        "began",
+        printable(folder_.failed_step().string()), human_bytes(bytes), printable(path)));
+  } catch (const std::exception& error) {
+    observer_.on_message(
+        fmt::format("the step that failed is not kept for study nan: {}", error.what()));
+  }
 }
 
 // A finite gradient at a huge rate can still give infinite weights: nothing is saved unseen.
@@ -316,7 +371,7 @@ void Trainer::check_finite(const Snapshot& snapshot) {
   const std::string name = first_non_finite(snapshot);
   if (name.empty()) return;
   diverged(batches_seen(), "a tensor about to be saved",
-           saved_tensor_text(*experiment_.arena, name));
+           {.text = saved_tensor_text(*experiment_.arena, name)});
 }
 
 // False when a signal came during validation: the state saved is that of the epoch's last step, so
@@ -379,6 +434,7 @@ void Trainer::save_last() {
   state.seconds = now();
   folder_.metrics().sync();
   state.metrics_bytes = folder_.metrics().offset();
+  state.histogram_bytes = folder_.sync_histograms();
   writer_.save_last(std::move(model), std::move(optimizer), state);
 }
 

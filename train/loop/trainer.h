@@ -6,6 +6,8 @@
 #include "train/checkpoint/run_folder.h"
 #include "train/experiment.h"
 #include "train/loop/events.h"
+#include "train/loop/failed_step.h"
+#include "train/loop/find_non_finite.h"
 #include "train/loop/metrics_log.h"
 #include "train/loop/pace.h"
 #include "train/loop/step_trace.h"
@@ -83,6 +85,7 @@ class Trainer {
   void prepare(const Preparing& preparing);
   std::optional<Batch> next_batch();
   bool run_batch(const Batch& batch);
+  bool records_histograms(const BatchPlace& place);
   void write_trace();
   void read_results(const Batch* at_hand = nullptr);
   std::shared_ptr<const Metrics> validate();
@@ -103,7 +106,8 @@ class Trainer {
   int64_t batches_tracked() const { return state_.initial_batches + batches_seen(); }
   void save_last();
   void check_finite(const Snapshot& snapshot);
-  [[noreturn]] void diverged(int64_t batch, std::string_view what, const std::string& culprit);
+  [[noreturn]] void diverged(int64_t batch, std::string_view what, const Culprit& culprit);
+  void keep_step(const FailedStep& step, const Culprit& culprit);
   double now() const;               // seconds of this run, those before a resume included
   StepTotals epoch_totals() const;  // so far
   StepTotals unlogged_totals() const;
@@ -136,10 +140,11 @@ class Trainer {
   double planned_at_ = 0;        // by now()
   int64_t repeated_steps_ = -1;  // of the run that this one repeats; -1: none
   Pace pace_;
-  bool steady_ = false;          // see EpochEvent
-  int64_t epochs_run_ = 0;       // since the start or the resume
-  double prepared_ = 0;          // seconds of Preparing since the epoch's last batch
-  double prepare_start_ = 0;     // by now()
+  bool steady_ = false;       // see EpochEvent
+  int64_t epochs_run_ = 0;    // since the start or the resume
+  double prepared_ = 0;       // seconds of Preparing since the epoch's last batch
+  double prepare_start_ = 0;  // by now()
+  bool said_unrecorded_ = false;
   bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   std::vector<std::string> val_paths_;        // in the order of the data

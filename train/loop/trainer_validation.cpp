@@ -37,7 +37,7 @@ std::shared_ptr<const Metrics> Trainer::validate() {
     if (!ranks.leads()) ranks.barrier();  // rank 0's error ends this one
     const std::string weights = find_non_finite_weights(experiment_);
     diverged(batches_seen(), "the validation loss",
-             weights.empty() ? "the network's outputs there" : weights);
+             {.text = weights.empty() ? "the network's outputs there" : weights});
   }
   return metrics;
 }

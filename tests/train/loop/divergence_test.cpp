@@ -30,6 +30,7 @@ int expect_finite_files(const fs::path& folder) {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".safetensors") continue;
+    if (entry.path().stem() == "non_finite") continue;  // the step that failed, for study nan
     const SafetensorsFile file = SafetensorsFile::open(entry.path());
     for (const SafetensorsTensor& tensor : file.tensors()) {
       if (tensor.dtype != DType::f32) continue;
@@ -117,11 +118,11 @@ TEST(Divergence, TheSearchBeginsWithTheCarriedStates) {
     EXPECT_EQ(step.read().failure, state ? StepFailure::gradient : StepFailure::loss);
     run();  // as a GPU's steps go on until they are read
     EXPECT_EQ(values_of(step.states()), before) << "not those that the failed batch began with";
-    EXPECT_THAT(find_culprit(experiment, 4, &failed, step.states()), HasSubstr(poisoned));
-    EXPECT_THAT(find_culprit(experiment, 4, nullptr, step.states()), HasSubstr(poisoned));
+    EXPECT_THAT(find_culprit(experiment, 4, &failed, step.states()).text, HasSubstr(poisoned));
+    EXPECT_THAT(find_culprit(experiment, 4, nullptr, step.states()).text, HasSubstr(poisoned));
     // Control: without them the state's fault is not found.
     if (state) {
-      EXPECT_THAT(find_culprit(experiment, 4, &failed), Not(HasSubstr("lstm")));
+      EXPECT_THAT(find_culprit(experiment, 4, &failed).text, Not(HasSubstr("lstm")));
     }
   }
 }
