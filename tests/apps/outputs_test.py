@@ -114,7 +114,8 @@ class Outputs(ProgramTest):
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
                   "flow": ["runs/base/histograms.jsonl"], "flow_page": ["runs/base/histograms.jsonl"],
-                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "roofline", "gradcheck",
+                                                   "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):
