@@ -106,6 +106,7 @@ int run(int argc, char** argv, Invocation& invocation) {
   add_export_command(app, invocation);
   add_generate_command(app, invocation);
   add_import_command(app, invocation);
+  add_report_command(app, invocation);
   add_summary_command(app, invocation);
   add_data_command(app, invocation);
   add_study_command(app, invocation);

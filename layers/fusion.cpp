@@ -465,6 +465,51 @@ constexpr FusionPattern table[] = {
     {"norm_add", match_norm_add, run_norm_add, plan_norm_add},
 };
 
+// --- fuse: false: a layer, then the activation that it has as an operator of its own
+// --------------
+
+template <class Layer>
+std::optional<FusedLayers> match_own_activation(Layers layers, size_t at, const FusionTarget&) {
+  const auto* const layer = layer_at<Layer>(layers, at);
+  if (!layer || layer->options().activation.kind == Activation::none) return {};
+  const auto plain = std::make_shared<Layer>(*layer, SharedParameters{});
+  plain->set_activation({});
+  return FusedLayers{.first = at, .fused = plain};
+}
+
+template <class Layer>
+ActivationLayer own_activation(Layers layers, const FusedLayers& match) {
+  return ActivationLayer(layer_at<Layer>(layers, match.first)->options().activation);
+}
+
+template <class Layer>
+std::optional<LayerValue> run_own_activation(Layers layers, const FusedLayers& match,
+                                             const LayerValue& x, const Pass& pass) {
+  const TapeScope scope(path_at(layers, match.first));
+  const LayerValue z = match.fused->forward_value(x, pass);
+  return LayerValue{.y = own_activation<Layer>(layers, match).forward(z.y, pass)};
+}
+
+template <class Layer>
+std::optional<int> plan_own_activation(Layers layers, const FusedLayers& match, MemoryPlan& plan,
+                                       int x) {
+  const Module& layer = *layers[match.first].module;
+  const Shape input = plan.shape(x), output = match.fused->output_shape(input);
+  const int z = plan.add(layer, {x}, output, match.fused->cost(input, plan.needs_grad(x)),
+                         match.fused->description());
+  const ActivationLayer f = own_activation<Layer>(layers, match);
+  return plan.add(layer, {z}, output, f.cost(output, plan.needs_grad(z)), f.type());
+}
+
+constexpr FusionPattern unfused_table[] = {
+    {"conv_activation", match_own_activation<Conv2D>, run_own_activation<Conv2D>,
+     plan_own_activation<Conv2D>},
+    {"dense_activation", match_own_activation<Dense>, run_own_activation<Dense>,
+     plan_own_activation<Dense>},
+    {"norm_activation", match_own_activation<BatchNorm>, run_own_activation<BatchNorm>,
+     plan_own_activation<BatchNorm>},
+};
+
 bool applies(const FusedLayers& match, size_t end, const Pass& pass) {
   return match.first + match.count <= end &&
          std::ranges::all_of(match.in_training, [&](const BatchNorm* norm) {
@@ -484,9 +529,10 @@ const Pass training{.training = true};
 
 Fusion::Fusion(Layers layers, const FusionTarget& target)
     : layers_(layers), target_(target), matches_(layers.size()) {
-  if (!target.fuse) return;
+  const auto patterns =
+      target.fuse ? std::span<const FusionPattern>(table) : std::span(unfused_table);
   for (size_t at = 0; at < layers.size(); ++at) {
-    for (const FusionPattern& pattern : table) {
+    for (const FusionPattern& pattern : patterns) {
       auto match = pattern.match(layers, at, target);
       if (!match || has_recomputed(layers.subspan(at + 1, match->count - 1))) continue;
       match->pattern = &pattern;

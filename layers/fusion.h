@@ -24,7 +24,7 @@ struct FusionPattern;
 struct FusionTarget {
   std::optional<DeviceKind> device = {};  ///< nothing: only patterns of every device
   DType dtype = DType::f32;
-  bool fuse = true;            ///< false: nothing is fused
+  bool fuse = true;  ///< false: nothing is fused, not even a layer's own activation
   bool fixed_weights = false;  ///< rows for weights that never change apply, too
   bool operator==(const FusionTarget&) const = default;
 };

@@ -80,7 +80,7 @@ ORDER = {
         train/ranks
         train train/inference
         train/loop
-        train/planning""",
+        train/planning train/report""",
     "apps": """
         apps/devices apps/study apps/terminal
         apps/ranks apps/study/grading

@@ -7,6 +7,7 @@
 #include "data/sequences/labelled_text.h"
 #include "layers/builder/presets.h"
 #include "layers/weights/preset_of_file.h"
+#include "train/config/preprocess_config.h"
 #include "train/data/initial_input.h"
 #include "train/data/run_data.h"
 #include "train/model/hub_folder.h"
@@ -329,27 +330,6 @@ void choose_f1(TrainSettings& train, Notes& notes) {
 
 // --- data ----------------------------------------------------------------------------------------
 
-// Whether a test folder is labelled as the training data are; an archive's often is not.
-bool is_labelled(const fs::path& test, const fs::path& train, const DataConfig& data) {
-  if (data.kind == DataKind::text) {
-    const auto has_folders = [](const fs::path& root) {
-      return !walk_files(root, "data.test", OnUnreadable::list).folders.empty();
-    };
-    return has_folders(test) == has_folders(train) && holds_texts(test);
-  }
-  std::vector<std::string> ignored;
-  try {
-    return open_image_folder(test, {.label_pattern = data.label_pattern,
-                                    .name = "data.test",
-                                    .on_unreadable = OnUnreadable::list,
-                                    .problems = &ignored})
-               .size() > 0;
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
-    return false;
-  }
-}
-
 // The splits that data.train holds, for data.train, data.val and data.test.
 void find_parts(DataConfig& data, Notes& notes) {
   const bool images = data.kind == DataKind::images;
@@ -396,6 +376,20 @@ void find_parts(DataConfig& data, Notes& notes) {
   notes.push_back(std::move(note));
 }
 
+// What overrides changed beside their own keys: see read_config().
+void tell_followed(const Config& config, Notes& notes) {
+  const DataConfig& data = config.data;
+  if (config.given.contains(crop_follows_size)) {
+    notes.push_back(fmt::format("data.resize_short={}, in proportion to data.image_size={}",
+                                data.resize_short, data.image_size));
+  }
+  if (config.given.contains(mean_follows_channels)) {
+    notes.push_back(
+        fmt::format("data.mean=[{:.4g}] and data.std=[{:.4g}] for gray images: averages",
+                    fmt::join(data.mean, ", "), fmt::join(data.std, ", ")));
+  }
+}
+
 void split_off_validation(DataConfig& data, Notes& notes) {
   if (data.train.empty() || !data.val.empty() || data.val_split > 0) return;
   data.val_split = 0.2;
@@ -405,6 +399,27 @@ void split_off_validation(DataConfig& data, Notes& notes) {
 }
 
 }  // namespace
+
+bool is_labelled(const std::filesystem::path& test, const std::filesystem::path& train,
+                 const DataConfig& data) {
+  if (data.kind == DataKind::text) {
+    const auto has_folders = [](const fs::path& root) {
+      return !walk_files(root, "data.test", OnUnreadable::list).folders.empty();
+    };
+    return has_folders(test) == has_folders(train) && holds_texts(test);
+  }
+  std::vector<std::string> ignored;
+  try {
+    return open_image_folder(test, {.label_pattern = data.label_pattern,
+                                    .name = "data.test",
+                                    .on_unreadable = OnUnreadable::list,
+                                    .problems = &ignored})
+               .size() > 0;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return false;
+  }
+}
 
 // A dense head is the same function, of features that can be cached, and without the relu that a
 // new head may die of.
@@ -428,6 +443,7 @@ YamlNode preset_to_fine_tune(const std::string& name, InitConfig& init) {
 Config resolve_config(Config config, std::vector<std::string>* notes) {
   Notes unread;
   Notes& told = notes ? *notes : unread;
+  tell_followed(config, told);
   follow_weights(config, told);
   choose_f1(config.train, told);
   if (config.init.run.empty()) find_parts(config.data, told);  // a repeated run has found them

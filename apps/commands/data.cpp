@@ -18,6 +18,7 @@
 #include "data/synthetic/generate.h"
 #include "data/tools/check.h"
 #include "data/tools/statistics.h"
+#include "train/resolve_config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -41,6 +42,7 @@ struct FolderArguments {
   std::vector<std::string> overrides;
   bool json = false;
   std::string splits = {};  // what settle_splits() found, for the user
+  const char* val_name = "data check --val";
 
   /// The configuration that `train` names, or one made for a folder of texts; nothing for images.
   /// Overrides go with a file only.
@@ -67,14 +69,19 @@ struct FolderArguments {
     const auto found = find_splits(
         train, {.holds_examples = holds_images, .labels_in_names = !label_pattern.empty()});
     if (!found) return;
+    DataConfig data;
+    data.label_pattern = label_pattern;
+    const bool tests = !found->test.empty() && is_labelled(found->test, found->train, data);
     train = found->train.string();
-    val = (found->val.empty() ? found->test : found->val).string();
+    val = !found->val.empty() ? found->val.string() : tests ? found->test.string() : "";
+    val_name = "data check";
     splits = fmt::format("splits     training {}", printable(train));
     if (!val.empty()) {
       splits += fmt::format(", {} {}", found->val.empty() ? "test" : "validation", printable(val));
     }
-    if (!found->val.empty() && !found->test.empty()) {
-      splits += fmt::format("; not read: {}", printable(found->test.string()));
+    if (!found->test.empty() && found->test != val) {
+      splits += fmt::format("; not read: {}{}", printable(found->test.string()),
+                            tests ? "" : " without labels");
     }
     if (!found->others.empty()) splits += fmt::format("; not used: {}", quoted_list(found->others));
     splits += "\n";
@@ -242,7 +249,7 @@ void add_check(CLI::App& data, Invocation& invocation) {
     };
     const ImageFolder train = open(arguments->train, "data check");
     std::optional<ImageFolder> val;
-    if (!arguments->val.empty()) val = open(arguments->val, "data check --val");
+    if (!arguments->val.empty()) val = open(arguments->val, arguments->val_name);
     try {
       if (val) adopt_class_names(train, *val);
     } catch (const Error& error) {
@@ -251,10 +258,6 @@ void add_check(CLI::App& data, Invocation& invocation) {
     const ImageFolder* val_folder = val ? &*val : nullptr;
     CheckResult result = check_images(train, val_folder, {.progress = scan_progress(invocation)});
     result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
-    for (const ImageFolder* folder : {&train, val_folder}) {
-      if (folder)
-        result.notes.insert(result.notes.end(), folder->notes.begin(), folder->notes.end());
-    }
     JsonWriter json;
     if (arguments->json) write_check(json, result, arguments->splits, train, val_folder);
     print_result(arguments->json ? json.str() + "\n"

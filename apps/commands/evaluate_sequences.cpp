@@ -1,7 +1,6 @@
 #include "apps/commands/evaluate_sequences.h"
 
 #include "apps/commands/metrics_report.h"
-#include "apps/commands/worst_page.h"
 #include "apps/ranks/own_batches.h"
 #include "apps/ranks/same_inputs.h"
 #include "apps/terminal/terminal.h"
@@ -13,6 +12,7 @@
 #include "train/data/copies.h"
 #include "train/data/labelled_sequences.h"
 #include "train/experiment.h"
+#include "train/inference/shown_example.h"
 #include "train/loop/rank_sums.h"
 #include "train/metrics/evaluate.h"
 

@@ -31,8 +31,7 @@ struct StudyArguments {
   StudyTarget target;
   std::string output;
   bool force = false;
-  bool json = false;
-  bool wide = false;
+  StudyView view;
   std::string script;
   bool has_script = false;
 };
@@ -67,9 +66,9 @@ constexpr OutputFormat recording_format{.name = "a recording of study record"};
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
   const Recording recording = record_target(arguments.target, false, invocation);
-  print_result(arguments.json ? fmt::format("{}\n", recording_json(recording))
-                              : fmt::format("{}\n\n{}", recording.title,
-                                            tape_listing(recording, table_width())));
+  print_result(arguments.view.json ? fmt::format("{}\n", recording_json(recording))
+                                   : fmt::format("{}\n\n{}", recording.title,
+                                                 tape_listing(recording, arguments.view.width())));
   return 0;
 }
 
@@ -151,35 +150,35 @@ int run_step(StudyArguments arguments, const Invocation& invocation) {
     fail(ErrorKind::checkpoint, "study step: {}: the recording has no operators.",
          arguments.target.name);
   }
-  const FrameOptions options{.width = arguments.wide ? 0 : size_t{100}};
+  const FrameOptions options{.width = arguments.view.width()};
   std::vector<size_t> shown;
-  if (!arguments.json) {
+  if (!arguments.view.json) {
     const size_t width = options.width == 0 ? recording.title.size() + 1 : options.width;
     const std::vector<std::string> title = wrap_text(recording.title, width, CutWords::longest);
     print_result(fmt::format("{}\n\n", fmt::join(title, "\n")));
   }
   if (!arguments.has_script) {
     StepSession session(frames, options);
-    if (!arguments.json && is_terminal(stdin) && is_terminal(stdout)) {
+    if (!arguments.view.json && is_terminal(stdin) && is_terminal(stdout)) {
       step_by_keys(session);
       return 0;
     }
     for (size_t i = 0; i < frames.count(); ++i) {
       shown.push_back(i);
-      if (!arguments.json) print_result(frames.text(i, options) + "\n");
+      if (!arguments.view.json) print_result(frames.text(i, options) + "\n");
     }
   } else {
     StepSession session(frames, options);
     shown.push_back(session.frame());
-    if (!arguments.json) print_result(session.text() + "\n");
+    if (!arguments.view.json) print_result(session.text() + "\n");
     for (const std::string& word : words) {
       if (word == "q") break;
       const std::string said = session.follow(word);
       shown.push_back(session.frame());
-      if (!arguments.json) print_result((said.empty() ? session.text() : said) + "\n");
+      if (!arguments.view.json) print_result((said.empty() ? session.text() : said) + "\n");
     }
   }
-  if (arguments.json) print_result(frames_json(recording, frames, shown));
+  if (arguments.view.json) print_result(frames_json(recording, frames, shown));
   return 0;
 }
 
@@ -194,7 +193,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
       "trace", "List every operator of a training step, forward and backward");
   add_target(trace, arguments->target);
   add_network_options(trace, arguments->target, "Examples in the batch (train.batch_size)");
-  trace->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(trace, arguments->view);
   set_action(trace, invocation,
              [&invocation, arguments] { return run_trace(*arguments, invocation); });
 
@@ -216,8 +215,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   const CLI::Option* const script =
       step->add_option("--script", arguments->script,
                        fmt::format("Keys instead of every frame: {}", StepSession::keys));
-  step->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  step->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(step, arguments->view);
   set_action(step, invocation, [&invocation, arguments, script] {
     arguments->has_script = script->count() > 0;
     return run_step(*arguments, invocation);

@@ -15,7 +15,7 @@ struct CompareArguments {
   StudyTarget target;
   std::string other;
   double tolerance = 64;
-  bool json = false, wide = false;
+  StudyView view;
 };
 
 bool is_file(const std::string& name) {
@@ -67,9 +67,8 @@ int run_compare(CompareArguments arguments, const Invocation& invocation) {
     return RecordingComparison::of(of_a, record_target(b, true, same));
   };
   const RecordingComparison comparison = compared();
-  print_result(arguments.json
-                   ? comparison.json(arguments.tolerance) + "\n"
-                   : comparison.text(arguments.tolerance, arguments.wide ? 0 : size_t{100}));
+  print_result(arguments.view.json ? comparison.json(arguments.tolerance) + "\n"
+                                   : comparison.text(arguments.tolerance, arguments.view.width()));
   return comparison.agrees(arguments.tolerance) ? 0 : 1;
 }
 
@@ -85,16 +84,14 @@ void add_compare_command(CLI::App& study, Invocation& invocation) {
                       "device=reference");
   compare->add_option("OVERRIDES", arguments->target.arguments,
                       "section.key=value of both; with -e NAME=VALUE");
-  compare->add_option("-e,--expression", arguments->target.expression,
-                      "A loss in the operators' own names; NAME=VALUE gives it its tensors");
+  add_expression(compare, arguments->target);
   add_network_options(compare, arguments->target, "Examples in the batch (2)");
   compare
       ->add_option("--tolerance", arguments->tolerance,
                    "Units of rounding by which a tensor may differ")
       ->capture_default_str()
       ->check(above_zero());
-  compare->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  compare->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(compare, arguments->view);
   set_action(compare, invocation,
              [&invocation, arguments] { return run_compare(*arguments, invocation); });
 }

@@ -19,7 +19,8 @@ struct GradcheckArguments {
   StudyTarget target;
   GradcheckRequest request;
   std::string output;
-  bool force = false, json = false, wide = false;
+  bool force = false;
+  StudyView view;
 };
 
 constexpr OutputFormat gradcheck_svg{.name = "an SVG of study gradcheck",
@@ -27,7 +28,7 @@ constexpr OutputFormat gradcheck_svg{.name = "an SVG of study gradcheck",
 
 int run_study_gradcheck(const GradcheckArguments& arguments, const Invocation& invocation) {
   const StudyTarget& target = arguments.target;
-  const size_t width = arguments.wide ? 0 : size_t{100};
+  const size_t width = arguments.view.width();
   if (target.name.empty() && target.expression.empty()) {
     print_result(gradcheck_choices(table_width()));
     return 0;
@@ -63,7 +64,7 @@ int run_study_gradcheck(const GradcheckArguments& arguments, const Invocation& i
     file->write(report.svg());
     outputs.commit(*file, "-o", gradcheck_svg);
   }
-  print_result(arguments.json ? report.json() + "\n" : report.text(width));
+  print_result(arguments.view.json ? report.json() + "\n" : report.text(width));
   return report.passed() ? 0 : 1;
 }
 
@@ -78,8 +79,7 @@ void add_gradcheck_command(CLI::App& study, Invocation& invocation) {
                         "Without it they are listed");
   gradcheck->add_option("OVERRIDES", arguments->target.arguments,
                         "section.key=value, for a YAML file; with -e NAME=VALUE");
-  gradcheck->add_option("-e,--expression", arguments->target.expression,
-                        "A loss in the operators' own names; NAME=VALUE gives it its tensors");
+  add_expression(gradcheck, arguments->target);
   add_network_options(gradcheck, arguments->target, "Examples in the batch (2)");
   GradcheckRequest& request = arguments->request;
   gradcheck
@@ -95,8 +95,7 @@ void add_gradcheck_command(CLI::App& study, Invocation& invocation) {
                    "FILE.svg: the error over the step, from 1e-1 to 1e-12")
       ->check(check_output_name);
   add_force(gradcheck, arguments->force);
-  gradcheck->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  gradcheck->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(gradcheck, arguments->view);
   set_action(gradcheck, invocation,
              [&invocation, arguments] { return run_study_gradcheck(*arguments, invocation); });
 }

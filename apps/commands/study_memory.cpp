@@ -15,7 +15,8 @@ namespace {
 struct MemoryArguments {
   StudyTarget target;
   std::string output;
-  bool force = false, json = false, wide = false;
+  bool force = false;
+  StudyView view;
 };
 
 constexpr OutputFormat memory_svg{.name = "an SVG of study memory", .is_own = is_memory_svg};
@@ -41,8 +42,7 @@ int run_memory(const MemoryArguments& arguments, const Invocation& invocation) {
     file->write(report.svg());
     outputs.commit(*file, "-o", memory_svg);
   }
-  print_result(arguments.json ? report.json() + "\n"
-                              : report.text(arguments.wide ? 0 : size_t{100}));
+  print_result(arguments.view.json ? report.json() + "\n" : report.text(arguments.view.width()));
   return 0;
 }
 
@@ -57,8 +57,7 @@ void add_memory_command(CLI::App& study, Invocation& invocation) {
   memory->add_option("-o,--output", arguments->output, "FILE.svg: an image of the step besides")
       ->check(check_output_name);
   add_force(memory, arguments->force);
-  memory->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  memory->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(memory, arguments->view);
   set_action(memory, invocation,
              [&invocation, arguments] { return run_memory(*arguments, invocation); });
 }

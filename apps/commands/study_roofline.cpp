@@ -14,7 +14,8 @@ namespace {
 struct RooflineArguments {
   StudyTarget target;
   std::string output;
-  bool layers = false, force = false, json = false, wide = false;
+  bool layers = false, force = false;
+  StudyView view;
 };
 
 constexpr OutputFormat roofline_svg{.name = "an SVG of study roofline", .is_own = is_roofline_svg};
@@ -42,8 +43,7 @@ int run_roofline(const RooflineArguments& arguments, const Invocation& invocatio
     file->write(report.svg());
     outputs.commit(*file, "-o", roofline_svg);
   }
-  print_result(arguments.json ? report.json() + "\n"
-                              : report.text(arguments.wide ? 0 : size_t{100}));
+  print_result(arguments.view.json ? report.json() + "\n" : report.text(arguments.view.width()));
   return 0;
 }
 
@@ -59,8 +59,7 @@ void add_roofline_command(CLI::App& study, Invocation& invocation) {
       ->check(check_output_name);
   add_force(roofline, arguments->force);
   roofline->add_flag("--layers", arguments->layers, "Sums over each layer's operators");
-  roofline->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  roofline->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(roofline, arguments->view);
   set_action(roofline, invocation,
              [&invocation, arguments] { return run_roofline(*arguments, invocation); });
 }

@@ -173,8 +173,23 @@ void add_target(CLI::App* command, StudyTarget& target) {
                       fmt::format("YAML file, preset, file of study record, or one of {}",
                                   fmt::join(builtin_network_names(), ", ")));
   command->add_option("OVERRIDES", target.arguments, "section.key=value; with -e NAME=VALUE");
+  add_expression(command, target);
+}
+
+void add_expression(CLI::App* command, StudyTarget& target) {
   command->add_option("-e,--expression", target.expression,
                       "A loss in the operators' own names; NAME=VALUE gives it its tensors");
+}
+
+size_t StudyView::width() const {
+  constexpr size_t most = 100;
+  const size_t terminal = table_width();
+  return wide ? 0 : terminal == 0 ? most : std::min(terminal, most);
+}
+
+void add_view_options(CLI::App* command, StudyView& view) {
+  command->add_flag("--wide", view.wide, "Lines of any length, instead of 100 columns");
+  command->add_flag("--json", view.json, "One JSON object");
 }
 
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch) {

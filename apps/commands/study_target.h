@@ -8,6 +8,7 @@
 #include "apps/terminal/command.h"
 #include "core/io/outputs.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,8 +23,19 @@ struct StudyTarget {
   int64_t usual_batch = 0;             ///< where none is given; 0: train.batch_size
 };
 
+/// How a view is printed.
+struct StudyView {
+  bool json = false, wide = false;
+  /// Columns: 100, or a narrower terminal's; 0 for any number.
+  size_t width() const;
+};
+
 /// TARGET, OVERRIDES and -e.
 void add_target(CLI::App* command, StudyTarget& target);
+/// -e alone, of commands with other words.
+void add_expression(CLI::App* command, StudyTarget& target);
+/// --wide and --json.
+void add_view_options(CLI::App* command, StudyView& view);
 /// --batch-size with the help `batch`, --steps, --cells and --classes.
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
 /// Throws usage where one of them is given for a target that takes none.

@@ -15,7 +15,7 @@ namespace {
 struct WhyArguments {
   StudyTarget target;
   std::string parameter, index;
-  bool json = false, wide = false;
+  StudyView view;
 };
 
 // TARGET PARAMETER [INDEX], without TARGET for -e; what has an '=' behind the target is a binding.
@@ -103,14 +103,14 @@ int run_why(WhyArguments arguments, const Invocation& invocation) {
     element = element_at(arguments.index, recording.entries[parameter]);
   }
   const GradientPaths paths = GradientPaths::of(recording, parameter, element);
-  if (arguments.json) {
+  if (arguments.view.json) {
     JsonWriter json(NonFinite::null);
     json.begin_object().field("schema_version", 1).field("network", recording.title);
     paths.write_json(json, recording);
     print_result(json.end_object().str() + "\n");
   } else {
-    print_result(fmt::format("{}\n\n{}", recording.title,
-                             paths.text(recording, arguments.wide ? 0 : size_t{100})));
+    print_result(
+        fmt::format("{}\n\n{}", recording.title, paths.text(recording, arguments.view.width())));
   }
   return 0;
 }
@@ -126,11 +126,9 @@ void add_why_command(CLI::App& study, Invocation& invocation) {
   why->add_option("INDEX", arguments->index, "One element of it, as 0,3");
   why->add_option("OVERRIDES", arguments->target.arguments,
                   "section.key=value; with -e NAME=VALUE");
-  why->add_option("-e,--expression", arguments->target.expression,
-                  "A loss in the operators' own names; NAME=VALUE gives it its tensors");
+  add_expression(why, arguments->target);
   add_network_options(why, arguments->target, "Examples in the batch (2)");
-  why->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  why->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(why, arguments->view);
   set_action(why, invocation, [&invocation, arguments] { return run_why(*arguments, invocation); });
 }
 

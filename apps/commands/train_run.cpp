@@ -16,11 +16,14 @@
 #include "train/inference/test_set.h"
 #include "train/loop/trainer.h"
 #include "train/planning/memory_advice.h"
+#include "train/report/report_examples.h"
+#include "train/report/report_writer.h"
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -179,7 +182,10 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   progress.on_detail(fmt::format("data and network ready {:.2f} s after the program started",
                                  seconds_since_process_start()));
 
+  std::optional<ReportWriter> report;
+  if (folder.writes() && config.train.report) report.emplace(folder.path());
   Trainer trainer(experiment, folder, progress, stop);
+  if (report) trainer.after_epochs([&report] { report->update(); });
   std::string tested;
   if (resume) {
     if (folder.writes()) tested = test_line(folder, config.data.test);
@@ -225,15 +231,21 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
     if (!table.empty()) progress.on_message(validation_heading(result) + indented(table));
   }
   if (folder.writes()) show_losses(folder, progress);
-  if (std::error_code gone; std::filesystem::exists(folder.path() / "report.html", gone)) {
-    progress.on_message(
-        fmt::format("report: {}", printable((folder.path() / "report.html").string())));
-  }
   folder.log(to_text(memory_summary(experiment.device), experiment.device));
   progress.on_message(closing_line(result));
   if (result.reason == StopReason::signal) {
     progress.on_message(
         fmt::format("continue with: whisker train --resume {}", printable(folder.path().string())));
+  }
+  if (report) {
+    const auto add_examples = [&] {
+      write_report_examples(folder.path(), {.config = config,
+                                            .images = images,
+                                            .training = experiment.data.train_images.get(),
+                                            .seconds = result.seconds});
+    };
+    progress.on_message(result.reason == StopReason::signal ? report->finish()
+                                                            : report->finish(add_examples));
   }
   int code = exit_code_of(result);
   if (recorded && code == 0 && folder.writes()) {

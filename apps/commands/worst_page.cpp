@@ -2,19 +2,14 @@
 
 #include "apps/terminal/inputs.h"
 #include "core/draw/markup.h"
+#include "core/draw/page.h"
 #include "core/error.h"
-#include "core/io/checksum_mark.h"
 #include "core/io/counted.h"
-#include "core/io/file.h"
 #include "core/io/text.h"
-#include "core/io/utf8.h"
-#include "data/codec/decode.h"
 #include "data/codec/encode_jpeg.h"
-#include "train/inference/class_activation.h"
-#include "train/inference/image_input.h"
+#include "train/inference/shown_example.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 #include <variant>
@@ -80,25 +75,15 @@ class Page {
     if (found != made_.end()) return found->second;
     std::string text;
     try {
-      const std::string bytes =
-          read_file(one.path, max_image_bytes, ErrorKind::data, Source::stream);
-      Decoded decoded;
-      decode(bytes_of(bytes), {.rules = network_.preprocess().rules}, decoded);
-      const Image& image = decoded.image;
-      const Image seen = seen_image(network_.preprocess(), image);
-      ImageInput input(network_);
-      ImageInput::Batch batch = input.batch(1);
-      input.set(batch, 0, image);
-      const Tensor inputs = input.take(std::move(batch), std::array{int64_t{0}});
-      const ActivationMap map =
-          class_activation_maps(network_, inputs, std::vector{one.predicted}).front();
+      const ShownImage image = shown_image(network_, one.path, one.predicted);
+      const Image& seen = image.seen;
       text = fmt::format(
           "<div class=\"pair\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"{}\" "
           "loading=\"lazy\"><img src=\"{}\" width=\"{}\" height=\"{}\" alt=\"where the network "
           "sees "
           "{}\" loading=\"lazy\"></div>\n",
           data_uri(seen), seen.width, seen.height, markup(short_name(one.path)),
-          data_uri(with_heat(seen, map)), seen.width, seen.height, markup(predicted));
+          data_uri(image.heat), seen.width, seen.height, markup(predicted));
     } catch (const Error& error) {
       text = fmt::format("<p>{}</p>\n", markup(bare_reason(one.path, error.what())));
     }
@@ -116,46 +101,7 @@ class Page {
   std::map<std::string, std::string> made_;
 };
 
-constexpr std::string_view page_begin = R"html(<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content=")html";
 constexpr std::string_view page_mark = "whisker evaluate --worst";
-
-constexpr std::string_view page_head = R"html(">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>What the network gets wrong</title>
-<style>
-)html";
-constexpr std::string_view page_rest = R"html(* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1500px; padding: 1.5rem; background: var(--back); color: var(--text);
-  font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; margin: 0 0 .3rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .8rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .6rem; }
-p { margin: .15rem 0; }
-.lead, .path { color: var(--soft); }
-ul { list-style: none; margin: 0; padding: 0; display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); }
-.card { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--wrong);
-  border-radius: 8px; padding: .7rem; overflow: hidden; }
-.card.right { border-left-color: var(--right); }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: .4rem; margin-bottom: .5rem; }
-.pair img { width: 100%; height: auto; border-radius: 4px; display: block; }
-.verdict span { color: var(--wrong); }
-.right .verdict span { color: var(--right); }
-.path { font-size: .82rem; overflow-wrap: anywhere; }
-.text { white-space: pre-wrap; overflow-wrap: anywhere; border-bottom: 1px solid var(--line);
-  padding-bottom: .5rem; margin-bottom: .5rem; }
-table { border-collapse: collapse; background: var(--card); }
-th, td { border: 1px solid var(--line); padding: .3rem .7rem; text-align: left; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-</style>
-</head>
-<body>
-)html";
 
 // Pairs (label, predicted) with the examples mistaken so, the most frequent first.
 using Pairs =
@@ -174,42 +120,8 @@ Pairs confused_pairs(const std::vector<EvaluatedExample>& examples) {
 
 }  // namespace
 
-std::string shown_text(const SequenceExample& example, const Network& network) {
-  constexpr size_t most_begin = 500, most_end = 200;  // code points
-  const std::string& text = example.text;
-  if (!text.empty()) {
-    const size_t count = count_code_points(text);
-    if (count <= most_begin + most_end) return text;
-    size_t begin = 0, end = text.size();
-    for (size_t i = 0; i < most_begin; ++i) begin += utf8_sequence_length(text.substr(begin, 4));
-    const auto continues = [&](size_t at) {
-      return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U;
-    };
-    for (size_t i = 0; i < most_end; ++i) {
-      do --end;
-      while (continues(end));
-    }
-    return fmt::format("{} [… {} characters …] {}", text.substr(0, begin),
-                       count - most_begin - most_end, text.substr(end));
-  }
-  constexpr size_t first_values = 60, last_values = 20;
-  const std::vector<std::string>& names = network.input<RowsInput>().names;
-  const size_t count = example.values.size();
-  std::string shown;
-  for (size_t i = 0; i < count; ++i) {
-    if (i == first_values && count > first_values + last_values) {
-      i = count - last_values;
-      shown += fmt::format(", [… {} values …]", i - first_values);
-    }
-    if (i > 0) shown += ", ";
-    if (i < names.size()) shown += names[i] + " ";
-    shown += fmt::format("{:.6g}", example.values[i]);
-  }
-  return shown;
-}
-
 bool is_worst_page(std::string_view content) {
-  return content.starts_with(page_begin) && checksum_matches(content, page_mark);
+  return is_page(content, page_mark);
 }
 
 std::string worst_page(const Network& network, std::vector<EvaluatedExample> examples, size_t count,
@@ -223,8 +135,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
   const auto wrong = std::ranges::count_if(
       examples, [](const EvaluatedExample& one) { return one.label != one.predicted; });
   Page page(network, common_folder_size(examples));
-  std::string text = std::string(page_begin) + checksum_mark(page_mark) + std::string(page_head) +
-                     page_colors() + std::string(page_rest);
+  std::string text = begin_page(page_mark, "What the network gets wrong");
   text += fmt::format(
       "<header>\n<h1>What the network gets wrong</h1>\n<p class=\"lead\">{}: {} of {} {} "
       "classified wrong.{}</p>\n</header>\n<main>\n",
@@ -236,7 +147,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
   count = std::min(count, examples.size());
   text += fmt::format(
       "<section aria-labelledby=\"worst\">\n<h2 id=\"worst\">The {} of the largest "
-      "loss</h2>\n<ul>\n",
+      "loss</h2>\n<ul class=\"cards\">\n",
       counted(static_cast<int64_t>(count), example));
   for (size_t i = 0; i < count; ++i) text += page.card(examples[i]);
   text += "</ul>\n</section>\n";
@@ -253,7 +164,8 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
     }
     text += "</tbody>\n</table>\n";
     for (const auto& [pair, of_pair] : pairs) {
-      text += fmt::format("<h3>{} taken for {}</h3>\n<ul>\n", name(pair.first), name(pair.second));
+      text += fmt::format("<h3>{} taken for {}</h3>\n<ul class=\"cards\">\n", name(pair.first),
+                          name(pair.second));
       for (size_t i = 0; i < std::min(of_pair.size(), cards_per_pair); ++i) {
         text += page.card(*of_pair[i]);
       }
@@ -261,9 +173,7 @@ std::string worst_page(const Network& network, std::vector<EvaluatedExample> exa
     }
     text += "</section>\n";
   }
-  text += "</main>\n</body>\n</html>\n";
-  set_checksum(text, page_mark);
-  return text;
+  return finished_page(text + "</main>\n", page_mark);
 }
 
 }  // namespace whisker

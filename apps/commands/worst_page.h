@@ -2,7 +2,6 @@
 #pragma once
 
 #include "apps/commands/evaluated_examples.h"
-#include "data/sequences/sequence_example.h"
 #include "train/model/network.h"
 
 #include <cstddef>
@@ -17,10 +16,6 @@ namespace whisker {
 /// network sees them, beside the class-activation maps of the predicted class.
 std::string worst_page(const Network& network, std::vector<EvaluatedExample> examples, size_t count,
                        const std::string& weights);
-
-/// What the page has of a text or row: the text, or the values with the names of their columns. Of
-/// a long one beginning and end: 700 characters, 80 values.
-std::string shown_text(const SequenceExample& example, const Network& network);
 
 /// Whether a file's content is such a page, unchanged.
 bool is_worst_page(std::string_view content);

@@ -11,7 +11,7 @@
 
 namespace whisker {
 
-inline constexpr size_t most_page_bytes = 2 << 20;
+inline constexpr size_t most_page_bytes = 2'000'000;
 
 struct GraphPage {
   std::string text;

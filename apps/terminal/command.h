@@ -39,6 +39,7 @@ void add_study_command(CLI::App& app, Invocation& invocation);
 void add_config_command(CLI::App& app, Invocation& invocation);
 void add_devices_command(CLI::App& app, Invocation& invocation);
 void add_models_command(CLI::App& app, Invocation& invocation);
+void add_report_command(CLI::App& app, Invocation& invocation);
 void add_version_command(CLI::App& app, Invocation& invocation);
 void add_completion_command(CLI::App& app, Invocation& invocation);
 

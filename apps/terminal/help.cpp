@@ -72,6 +72,7 @@ constexpr Examples examples[] = {
      "whisker generate best.safetensors --prompt 'O ' --length 500 --temperature 0.7"},
     {"import", "whisker import resnet18.pth -o resnet18.safetensors",
      "whisker import net.bin -o net.safetensors --model timm/resnet18"},
+    {"report", "whisker report runs/cats", "whisker report runs/cats runs/dogs -o both.html"},
     {"summary", "whisker summary resnet18", "whisker summary cats.yaml data.image_size=64 --json"},
     {"data", "whisker data check photos", "whisker data generate drawn --per-class 100"},
     {"data check", "whisker data check photos",

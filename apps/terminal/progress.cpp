@@ -120,13 +120,6 @@ std::string rounded_seconds(double seconds) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
-std::string human_seconds(double seconds) {
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-}
-
 Progress::Progress(RunFolder& folder, Device device, DataKind data, int verbosity)
     : folder_(folder),
       device_(device),

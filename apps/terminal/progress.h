@@ -2,6 +2,7 @@
 // stderr. Epoch lines also go to the run's log.txt.
 #pragma once
 
+#include "core/io/duration.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/config/config.h"
 #include "train/loop/events.h"
@@ -50,8 +51,5 @@ std::string lines_of(std::span<const std::string> parts, int columns);
 
 /// "2 h 05 min", "9 min", "41 s": a time that is estimated.
 std::string rounded_seconds(double seconds);
-
-/// "1 h 02 min", "3 min 05 s", "4.2 s".
-std::string human_seconds(double seconds);
 
 }  // namespace whisker

@@ -8,7 +8,7 @@
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vector_math.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <cmath>

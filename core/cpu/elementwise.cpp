@@ -1,12 +1,13 @@
 // Pointwise operators: contiguous vector loops, and an outer walk where operands broadcast.
-#include "core/backend/dropout_mask.h"
 #include "core/cpu/elementwise.h"
+
+#include "core/backend/dropout_mask.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/broadcast.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <initializer_list>

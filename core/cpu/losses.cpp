@@ -1,11 +1,12 @@
 // Softmax and the losses. Exponents are taken after the largest logit is subtracted; sums are f64.
 // Formulas of the cross-entropy's weights: core/reference/losses.cpp.
-#include "core/backend/host_label.h"
 #include "core/backend/losses.h"
+
+#include "core/backend/host_label.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/vector_math.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <cmath>

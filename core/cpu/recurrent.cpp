@@ -7,7 +7,7 @@
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/recurrent_cell.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #if WHISKER_ONEDNN
 #include "core/cpu/onednn/dnnl_gemm.h"

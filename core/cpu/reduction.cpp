@@ -7,7 +7,7 @@
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "core/backend/elementwise.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <cstring>

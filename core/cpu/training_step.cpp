@@ -3,11 +3,12 @@
 // block by block of 256 bytes (64 elements, one group). Constants are folded in f64 once per step
 // and group; formulas as in core/reference/training_step.cpp.
 #include "core/backend/training_step.h"
+
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/flush_denormals.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <array>

@@ -4,8 +4,8 @@
 #include "core/cpu/support/broadcast.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
 #include "core/tensor/convert.h"
+#include "core/vectorize.h"
 
 #include <type_traits>
 

@@ -144,9 +144,15 @@ class ChartDrawing {
       case SeriesKind::line:
         for (size_t i = 0; i < one.x.size();) {  // a polyline between two gaps
           std::string points;
+          const size_t first = i;
           for (; i < one.x.size() && known(i); ++i) points += at(i);
+          const size_t count = i - first;
           for (; i < one.x.size() && !known(i);) ++i;
-          if (points.empty()) continue;
+          if (count == 0) continue;
+          if (count == 1) {  // a line of one point shows nothing
+            text += dot(s, x.px(one.x[first]), y.px(tops_[s][first])) + "/>\n";
+            continue;
+          }
           text += fmt::format(
               "<polyline class=\"s{}\" fill=\"none\" stroke-width=\"2\" stroke-dasharray=\"{}\" "
               "points=\"{}\"/>\n",

@@ -81,11 +81,22 @@ bool is_run_file(const fs::path& path) {
   const bool within = folder.filename() == "last" || folder.filename() == "tensorboard";
   if (within && is_run_folder(folder.parent_path())) return true;
   if (!is_run_folder(folder)) return false;
-  static constexpr std::string_view names[] = {
-      "config.yaml",      "metrics.jsonl", "log.txt", "log.rank*.txt",
-      "best.safetensors", "split.csv",     "lock",    "trace.json",
-      "trace.rank*.json", "find_lr.svg",   "last",    "validation.safetensors",
-      "metrics.csv",      "tensorboard"};
+  static constexpr std::string_view names[] = {"config.yaml",
+                                               "metrics.jsonl",
+                                               "metrics.csv",
+                                               "log.txt",
+                                               "log.rank*.txt",
+                                               "best.safetensors",
+                                               "split.csv",
+                                               "lock",
+                                               "trace.json",
+                                               "trace.rank*.json",
+                                               "find_lr.svg",
+                                               "last",
+                                               "report.html",
+                                               "examples.safetensors",
+                                               "validation.safetensors",
+                                               "tensorboard"};
   for (const std::string_view name : names) {
     if (matches_pattern(name, path.filename().string())) return true;
   }

@@ -88,7 +88,8 @@ Tensor attention(const Tensor& qkv, const Tensor& bias, const AttentionOptions& 
   const Tensor log_sum_exp =
       empty({geometry.batch, geometry.heads, geometry.tokens}, {.device = qkv.device()});
   kernels->attention(geometry, {.qkv = qkv, .bias = bias}, {.y = y, .log_sum_exp = log_sum_exp});
-  describe_op("heads {}", options.heads);
+  describe_op("heads {}{}", options.heads,
+              options.dropout > 0 ? fmt::format(", dropout {}", options.dropout) : "");
   record("attention", {&qkv}, y,
          [kernels, geometry, qkv = save(qkv), bias = save(bias), y = save_output(y),
           log_sum_exp = save(log_sum_exp)](Gradients& g) {

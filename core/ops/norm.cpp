@@ -101,6 +101,12 @@ void check_sums(const Tensor& sums, const Tensor& x) {
 
 }  // namespace
 
+std::string attributes_of(const BatchNormOptions& options) {
+  const Activation f = options.activation.kind;
+  return fmt::format("epsilon {}{}{}", options.epsilon, options.training ? ", training" : "",
+                     f == Activation::none ? "" : fmt::format(", {}", name_of(f)));
+}
+
 void note_pending(const RunningStatistics& running) {
   for (const Tensor& pending : {running.pending_mean, running.pending_variance}) {
     if (pending.defined()) pending.storage()->bump_version();
@@ -225,8 +231,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
       norm.inv_std = pow(affine(state.running_var, 1, options.epsilon), -0.5);
     }
   }
-  describe_op("epsilon {}{}{}", options.epsilon, options.training ? ", training" : "",
-              f.kind == Activation::none ? "" : fmt::format(", {}", name_of(f.kind)));
+  if (op_attributes) *op_attributes = attributes_of(options);
   record(
       "batch_norm", {&x, &gamma, &beta, &residual}, y,
       [geometry, x = save_if(of_x || needs_grad(x) || needs_grad(gamma), x),

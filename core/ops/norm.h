@@ -5,6 +5,8 @@
 #include "core/backend/fused_ops.h"
 #include "core/ops/ops.h"
 
+#include <string>
+
 namespace whisker {
 
 /// The norm's geometry and operands, its statistics undefined. Throws usage, naming what does not
@@ -20,6 +22,8 @@ Tensor normalise_batch(const TrainingNorm& norm);
 /// The forward pass over the rows of all ranks in options.ranks, recorded: batch_norm() in
 /// training, as Ioffe and Szegedy have it of a batch in one place.
 Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands);
+/// For describe_op(): "epsilon 1e-05, training, relu".
+std::string attributes_of(const BatchNormOptions& options);
 /// Tells the version checks that the pending statistics were written.
 void note_pending(const RunningStatistics& running);
 

@@ -2,6 +2,7 @@
 #include "core/ops/recurrent.h"
 
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/recurrent.h"
 #include "core/ops/checks.h"
@@ -229,6 +230,8 @@ RecurrentResult recurrent(const Tensor& x, Cells parameters, const RecurrentOpti
   kernels.forward(geometry, in, out);
 
   const Tensor* const outputs[] = {&out.y, &out.last.h, &out.last.c};
+  describe_op("{}{}{}", name_of(geometry.kind), options.bidirectional ? ", bidirectional" : "",
+              geometry.dropout > 0 ? fmt::format(", dropout {}", geometry.dropout) : "");
   record(
       "recurrent", inputs, std::span(outputs, geometry.is_lstm() ? 3 : 2),
       [geometry, in = SavedInputs(in), y = save_output(out.y),

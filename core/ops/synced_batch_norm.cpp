@@ -1,5 +1,6 @@
 // A batch_norm in training whose rows lie on several ranks: the kernels of a frozen one, given the
 // statistics of all rows.
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/backend/normalization.h"
 #include "core/ops/norm.h"
@@ -87,6 +88,7 @@ Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands) {
     kernels.batch_norm_inference(norm.geometry, in, {.mean = norm.mean, .variance = norm.variance},
                                  y);
   }
+  if (op_attributes) *op_attributes = attributes_of(operands.options);
   record("batch_norm", {&x, &operands.gamma, &operands.beta, &operands.residual}, y,
          [rows, &ranks, saved = SavedNorm(norm), variance = save(norm.variance),
           y = norm.geometry.activation.kind == Activation::none ? Saved()

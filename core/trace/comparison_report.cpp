@@ -69,6 +69,14 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
   }
   for (size_t i = 0; i < unmatched.size() && i < 3; ++i) line("not compared: " + unmatched[i]);
   if (unmatched.size() > 3) line(fmt::format("... {} more, all in --json", unmatched.size() - 3));
+  const auto decided =
+      std::ranges::find_if(tensors, [](const RecordedDifference& one) { return one.zeros > 0; });
+  if (!agrees(tolerance) && decided != tensors.end()) {
+    line(
+        fmt::format("{} has zeros that the other side has not: a relu or a maximum that decides "
+                    "otherwise changes gradients by more than rounding",
+                    shown(*decided)));
+  }
   double most = 0;
   for (const RecordedDifference& one : tensors) most = std::max(most, one.units);
   line(
@@ -94,6 +102,7 @@ std::string RecordingComparison::json(double tolerance) const {
     json.begin_object().field("name", one.name).field("layer", one.layer);
     json.field("gradient", one.gradient).field("absolute", one.absolute);
     json.field("relative", one.relative).field("units", one.units);
+    json.field("zeros_on_one_side", one.zeros);
     json.field("where", one.element < 0 ? "statistics" : index_in(one.shape, one.element));
     json.field("a", one.a).field("b", one.b).end_object();
   });

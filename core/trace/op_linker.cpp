@@ -99,6 +99,25 @@ bool OpLinker::reduction() const {
   return true;
 }
 
+bool OpLinker::sum_to() const {
+  if (!shapes_[0] || !shapes_[1] || !(*shapes_[0] == *shapes_[1])) return false;
+  const Shape& x = *shapes_[0];
+  if (y_.rank() > x.rank()) return false;
+  for (int axis = 1; axis <= y_.rank(); ++axis) {
+    if (y_[-axis] != 1 && y_[-axis] != x[-axis]) return false;
+  }
+  const std::vector<int64_t> strides = strides_over(y_, true);
+  const auto added = static_cast<size_t>(x.rank() - y_.rank());
+  for_each_position(x, [&](int64_t i, const ElementPosition& position) {
+    OpLink link{.operands = {i, i, -1, -1}};
+    for (size_t axis = 0; axis < strides.size(); ++axis) {
+      link.element += strides[axis] * position[axis + added];
+    }
+    visit_(link);
+  });
+  return true;
+}
+
 bool OpLinker::transpose() const {
   if (!shapes_[0]) return false;
   const auto rank = static_cast<size_t>(y_.rank());

@@ -29,6 +29,7 @@ class OpLinker {
   bool same_order() const;   ///< the elements of the operand, in their order
   bool to_scalar() const;
   bool reduction() const;
+  bool sum_to() const;  ///< operands of one shape, which broadcasts the result's
   bool transpose() const;
   bool concat() const;
   bool split() const;

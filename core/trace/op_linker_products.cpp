@@ -1,11 +1,8 @@
 // Products: matrices, dense layers, windows over images; and rows of a table.
 #include "core/trace/op_linker.h"
-#include "core/trace/rule_table.h"
-#include "core/trace/term_numbers.h"
+#include "core/trace/unfused_operator.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 namespace whisker {
@@ -139,86 +136,25 @@ bool OpLinker::windows(Windows kind) const {
   return true;
 }
 
-// Through the convolution's result and its activation, which are computed here: known only where
-// their maxima are what the operator gave.
+// Those of the convolution inside, at each window's maximum alone.
 bool OpLinker::conv_max_pool() const {
-  constexpr std::string_view then = ", max_pool2d, ";
-  const size_t split = entry_.attributes.find(then);
-  if (split == std::string::npos || y_.rank() != 4 || !shapes_[0] || shapes_[0]->rank() != 4) {
-    return false;
-  }
-  TapeEntry conv = entry_, pool = entry_;
-  conv.attributes.resize(split);
-  pool.attributes.erase(0, split + then.size());
-  Shape z_shape = shapes_[0]->with(3, y_[-1]);
-  for (const int axis : {0, 1}) {
-    const auto number = [&](std::string_view name) {
-      const std::vector<double> numbers = conv.attribute(name);
-      const size_t i = static_cast<size_t>(axis);
-      const bool sound = numbers.size() == 2 && numbers[i] >= 0 && numbers[i] <= 4096;
-      return sound ? static_cast<int64_t>(numbers[i]) : -1;
-    };
-    const int64_t kernel = number("kernel"), stride = number("stride"),
-                  dilation = number("dilation");
-    const int64_t free = z_shape[axis + 1] + 2 * number("padding") - dilation * (kernel - 1) - 1;
-    if (kernel < 1 || stride < 1 || dilation < 1 || number("padding") < 0 || free < 0) return false;
-    z_shape = z_shape.with(axis + 1, free / stride + 1);
-  }
-  if (z_shape.count() > most_recorded_values) return false;
-  conv.outputs = {{.shape = z_shape, .dtype = entry_.dtype()}};
-  std::vector<double>& z = conv.outputs[0].value.all;
-  z.resize(static_cast<size_t>(z_shape.count()));
-  const auto operand = [&](size_t position, const OpLink& link) {
-    const std::vector<double>& all = operand_at(recording_, entry_, position)->value.all;
-    const auto i = static_cast<size_t>(link.operands[position]);
-    return i < all.size() ? all[i] : std::numeric_limits<double>::quiet_NaN();
-  };
-  const Visit sum = [&](const OpLink& link) {
-    z[static_cast<size_t>(link.element)] +=
-        link.operands[0] < 0 ? operand(2, link) : operand(0, link) * operand(1, link);
-  };
-  if (!OpLinker(recording_, conv, sum).windows(Windows::convolve)) return false;
-
-  Recording inside{.title = {}, .entries = {conv}};
-  pool.inputs.assign(1, {});
-  if (const std::string_view activation = fused_activation(conv); !activation.empty()) {
-    const OpRule* const rule = find_rule(activation);
-    TapeEntry active{.name = std::string(activation), .attributes = conv.attributes};
-    active.inputs.assign(1, {});
-    active.outputs = conv.outputs;
-    const TermNumbers numbers(inside, active, *rule);
-    const Formula f = parse_formula({.what = "rule", .text = std::string(rule->forward_term)});
-    for (size_t i = 0; i < z.size(); ++i) {
-      const auto at = static_cast<int64_t>(i);
-      active.outputs[0].value.all[i] =
-          numbers.evaluate(f, {.element = at, .operands = {at, -1, -1, -1}});
-    }
-    inside.entries.push_back(active);
-    pool.inputs[0].entry = 1;
-  }
-  const std::vector<double>& values = inside.entries.back().outputs[0].value.all;
-  const std::vector<double>& results = entry_.outputs[0].value.all;
-  const double tolerance = entry_.dtype() == DType::f64   ? 1e-9
-                           : entry_.dtype() == DType::f32 ? 1e-4
-                                                          : 3e-2;
-  bool agree = true;
-  std::vector<std::vector<int64_t>> maximum_of(z.size());  // results
-  const Visit pick = [&](const OpLink& link) {
-    const auto at = static_cast<size_t>(link.operands[0]),
-               element = static_cast<size_t>(link.element);
-    maximum_of[at].push_back(link.element);
-    agree = agree && element < results.size() &&
-            std::abs(values[at] - results[element]) <= tolerance * (1 + std::abs(values[at]));
-  };
-  if (!OpLinker(inside, pool, pick).windows(Windows::maximum) || !agree) return false;
-  const Visit through = [&](const OpLink& link) {
-    OpLink term = link;
-    for (const int64_t element : maximum_of[static_cast<size_t>(link.element)]) {
-      term.element = element;
-      visit_(term);
-    }
-  };
-  return OpLinker(recording_, conv, through).windows(Windows::convolve);
+  const auto unfused = unfused_operator(recording_, entry_);
+  if (!unfused) return false;
+  const std::vector<TapeEntry>& inside = unfused->inside.entries;
+  const auto conv = std::ranges::find(inside, "conv2d", &TapeEntry::name);
+  const auto pool = std::ranges::find(inside, "max_pool2d", &TapeEntry::name);
+  if (conv == inside.end() || pool == inside.end()) return false;
+  std::vector<std::vector<int64_t>> maximum_of(static_cast<size_t>(conv->shape().count()));
+  const bool known = for_each_link(unfused->inside, *pool, [&](const OpLink& link) {
+    maximum_of[static_cast<size_t>(link.operands[0])].push_back(link.element);
+  });
+  return known && for_each_link(unfused->inside, *conv, [&](const OpLink& link) {
+           OpLink term = link;
+           for (const int64_t element : maximum_of[static_cast<size_t>(link.element)]) {
+             term.element = element;
+             visit_(term);
+           }
+         });
 }
 
 bool OpLinker::embedding() const {

@@ -16,6 +16,7 @@ constexpr LinkRow link_rows[] = {
     {" cross_entropy binary_cross_entropy_with_logits ",
      [](const OpLinker& l) { return l.to_scalar(); }},
     {" sum mean max min ", [](const OpLinker& l) { return l.reduction(); }},
+    {" sum_products_to ", [](const OpLinker& l) { return l.sum_to(); }},
     {" transpose ", [](const OpLinker& l) { return l.transpose(); }},
     {" concat ", [](const OpLinker& l) { return l.concat(); }},
     {" split ", [](const OpLinker& l) { return l.split(); }},

@@ -4,6 +4,7 @@
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
+#include "core/tensor/tensor_statistics.h"
 
 #include <array>
 #include <cmath>
@@ -21,17 +22,6 @@ class Tensor;
 
 /// Tensors of at most so many elements are recorded with all values.
 inline constexpr int64_t most_recorded_values = 4096;
-
-/// Of the finite elements.
-struct TensorStatistics {
-  double mean = 0, deviation = 0, minimum = 0, maximum = 0;
-  double norm = 0;  ///< Euclidean
-  int64_t zeros = 0, not_finite = 0;
-  std::array<int64_t, 32> histogram = {};  ///< equal bins from minimum to maximum
-  bool operator==(const TensorStatistics&) const = default;
-
-  static TensorStatistics of(std::span<const double> values);
-};
 
 /// A tensor's contents at one moment: all of them, or their statistics; neither when not recorded.
 struct RecordedValues {

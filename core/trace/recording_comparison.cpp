@@ -2,33 +2,22 @@
 
 #include "core/io/counted.h"
 #include "core/io/text.h"
+#include "core/tensor/unit_roundoff.h"
+#include "core/trace/recording_partners.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 
 namespace whisker {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-
-double unit_of(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::f16:
-      return 0x1p-11;
-    case DType::f32:
-      return 0x1p-24;
-    default:
-      return 0x1p-53;
-  }
-}
 
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
@@ -50,9 +39,13 @@ RecordedDifference difference_of(const RecordedValues& a, const RecordedValues& 
     result.b = other;
   };
   if (a.all.size() == b.all.size() && !a.all.empty()) {
-    for (size_t i = 0; i < a.all.size(); ++i) see(a.all[i], b.all[i], static_cast<int64_t>(i));
+    for (size_t i = 0; i < a.all.size(); ++i) {
+      see(a.all[i], b.all[i], static_cast<int64_t>(i));
+      result.zeros += (a.all[i] == 0) != (b.all[i] == 0);
+    }
   } else {
     const TensorStatistics one = a.summary(), other = b.summary();
+    result.zeros = std::abs(one.zeros - other.zeros);
     see(one.minimum, other.minimum, -1);
     see(one.maximum, other.maximum, -1);
     see(one.mean, other.mean, -1);
@@ -60,18 +53,6 @@ RecordedDifference difference_of(const RecordedValues& a, const RecordedValues& 
     if (one.not_finite != other.not_finite) result.absolute = infinite;
   }
   return result;
-}
-
-using EntryKey = std::tuple<std::string, std::string, size_t>;  // layer, name, how many before
-
-std::vector<EntryKey> keys_of(const Recording& recording) {
-  std::map<std::pair<std::string, std::string>, size_t> seen;
-  std::vector<EntryKey> keys;
-  for (const TapeEntry& entry : recording.entries) {
-    const auto name = std::pair(entry.layer, entry.name);
-    keys.emplace_back(entry.layer, entry.name, seen[name]++);
-  }
-  return keys;
 }
 
 std::string tensor_name(const Recording& recording, size_t entry, size_t output) {
@@ -106,7 +87,7 @@ void compare(RecordingComparison& into, const Recording& recording, size_t entry
   difference.shape = own.shape;
   into.by_statistics += difference.element < 0;
   for (const DType dtype : {own.dtype, other_dtype}) {
-    if (is_floating(dtype) && unit_of(dtype) > unit_of(into.dtype)) into.dtype = dtype;
+    if (is_floating(dtype) && unit_roundoff(dtype) > unit_roundoff(into.dtype)) into.dtype = dtype;
   }
   into.tensors.push_back(std::move(difference));
 }
@@ -180,20 +161,17 @@ std::string shown_shape(const std::vector<uint64_t>& shape) {
 
 RecordingComparison RecordingComparison::of(const Recording& a, const Recording& b) {
   RecordingComparison result{.a = a.title, .b = b.title, .tensors = {}, .unmatched = {}};
-  const std::vector<EntryKey> a_keys = keys_of(a), b_keys = keys_of(b);
-  std::map<EntryKey, size_t> in_b;
-  for (size_t i = 0; i < b_keys.size(); ++i) in_b[b_keys[i]] = i;
-  std::map<EntryKey, size_t> left = in_b;
+  const std::vector<std::optional<size_t>> partner = recording_partners(a, b);
+  std::vector<bool> taken(b.entries.size(), false);
   each_tensor(a, [&](size_t entry, size_t output, bool gradient) {
-    const auto found = in_b.find(a_keys[entry]);
-    if (found == in_b.end()) {
+    if (!partner[entry]) {
       if (output == 0 && !gradient) {
         result.unmatched.push_back(fmt::format("A alone has {}", printable(a.label(entry))));
       }
       return;
     }
-    left.erase(a_keys[entry]);
-    const TapeEntry& other = b.entries[found->second];
+    taken[*partner[entry]] = true;
+    const TapeEntry& other = b.entries[*partner[entry]];
     const Shape& shape = a.entries[entry].outputs[output].shape;
     if (output >= other.outputs.size() || other.outputs[output].shape != shape) {
       if (gradient) return;
@@ -206,8 +184,10 @@ RecordingComparison RecordingComparison::of(const Recording& a, const Recording&
     const TapeOutput& of_b = other.outputs[output];
     compare(result, a, entry, output, gradient, of_b.dtype, values_of(of_b, gradient));
   });
-  for (const auto& [key, entry] : left) {
-    result.unmatched.push_back(fmt::format("B alone has {}", printable(b.label(entry))));
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (!taken[i]) {
+      result.unmatched.push_back(fmt::format("B alone has {}", printable(b.label(i))));
+    }
   }
   count_units(result);
   return result;
@@ -266,7 +246,7 @@ RecordingComparison RecordingComparison::of(const Recording& a, const Safetensor
 }
 
 double RecordingComparison::unit() const {
-  return unit_of(dtype);
+  return unit_roundoff(dtype);
 }
 
 const RecordedDifference* RecordingComparison::first_beyond(double units, bool gradient) const {

@@ -26,6 +26,7 @@ struct RecordedDifference {
   double units = 0;  ///< that, in units of rounding
   int64_t element = -1;  ///< where: row-major; -1 where statistics alone are known
   double a = 0, b = 0;   ///< there
+  int64_t zeros = 0;     ///< elements that are 0 on one side alone; at least, of statistics
 };
 
 struct RecordingComparison {
@@ -38,7 +39,7 @@ struct RecordingComparison {
   int ambiguous = 0;                        ///< ... that would have fitted as (N,H,W,C), too
   int by_statistics = 0;
 
-  /// Operators are matched by layer, name and how many of that name the layer ran before.
+  /// Operators are matched within their layer, by name and shape, in the order in which they ran.
   static RecordingComparison of(const Recording& a, const Recording& b);
   /// Names in the file: a layer (what its last operator gave), "3 relu", a parameter or an input;
   /// with ".grad" its gradient. Throws checkpoint where no name is one of these.

@@ -3,7 +3,10 @@
 namespace whisker {
 namespace {
 
+constexpr std::string_view norm_y = "gamma * ((x - mean) * inv_std) + beta";
 constexpr std::string_view norm_dx = "inv_std * (u - mean_u - xhat * mean_ux)";
+constexpr std::string_view norm_dx_shown =
+    "inv_std * (u - mean(u) - xhat * mean(u * xhat)), u = dz * gamma";
 
 constexpr OpRule rules[] = {
     {"add", {"a", "b"}, "a + b", "a + b", {"dy", "dy"}, {}},
@@ -28,7 +31,7 @@ constexpr OpRule rules[] = {
     {"where",
      {"a", "b"},
      "a where the condition holds, else b",
-     "",
+     "a",
      {"dy where the condition holds", "dy where it does not"},
      {"dy * saved", "dy * (1 - saved)"}},
     {"cast", {"x"}, "x in another dtype", "x", {"dy in x's dtype"}, {"dy"}},
@@ -75,34 +78,40 @@ constexpr OpRule rules[] = {
      {"dy * mask / (1 - rate)"},
      {"dy * (y != 0) / (1 - rate)"}},
     {"sum", {"x"}, "sum of x", "x", {"dy, at every element that was added"}, {"dy"}},
+    {"sum_products_to",
+     {"a", "b"},
+     "the sum of a * b over what has no axis in y",
+     "a * b",
+     {"dy * b", "dy * a"},
+     {}},
     {"mean", {"x"}, "sum of x / n", "x / n", {"dy / n"}, {}},
     {"max",
      {"x"},
      "the largest x",
-     "",
+     "x",
      {"dy where x is the maximum, shared between ties"},
      {"dy * (x == y) / ties"}},
     {"min",
      {"x"},
      "the smallest x",
-     "",
+     "x",
      {"dy where x is the minimum, shared between ties"},
      {"dy * (x == y) / ties"}},
-    {"reshape", {"x"}, "x in another shape", "", {"dy in x's shape"}, {"dy"}},
+    {"reshape", {"x"}, "x in another shape", "x", {"dy in x's shape"}, {"dy"}},
     {"transpose",
      {"x"},
      "x with its axes in another order",
-     "",
+     "x",
      {"dy with its axes put back"},
      {"dy"}},
-    {"broadcast_to", {"x"}, "x repeated", "", {"dy summed over the repetitions"}, {"dy"}},
-    {"concat", {}, "the operands side by side", "", {}, {}},
-    {"split", {"x"}, "parts of x", "", {"the parts' dy side by side"}, {"dy"}},
-    {"slice", {"x"}, "a part of x", "", {"dy in its place, 0 elsewhere"}, {"dy"}},
+    {"broadcast_to", {"x"}, "x repeated", "x", {"dy summed over the repetitions"}, {"dy"}},
+    {"concat", {"x"}, "the operands side by side", "x", {}, {"dy"}},
+    {"split", {"x"}, "parts of x", "x", {"the parts' dy side by side"}, {"dy"}},
+    {"slice", {"x"}, "a part of x", "x", {"dy in its place, 0 elsewhere"}, {"dy"}},
     {"embedding",
      {"table"},
      "rows of the table",
-     "",
+     "table",
      {"dy added to the rows that were read"},
      {"dy"}},
     {"matmul", {"a", "b"}, "a @ b", "a * b", {"dy @ b^T", "a^T @ dy"}, {"dy * b", "dy * a"}},
@@ -129,7 +138,7 @@ constexpr OpRule rules[] = {
     {"max_pool2d",
      {"x"},
      "the largest x of each window, the first of equal ones",
-     "",
+     "x",
      {"dy where x is its window's maximum, else 0"},
      {"dy"}},
     {"avg_pool2d",
@@ -141,85 +150,112 @@ constexpr OpRule rules[] = {
     {"batch_norm",
      {"x", "gamma", "beta", "residual"},
      "gamma * xhat + beta, xhat = (x - mean) * inv_std per channel",
-     "",
-     {"inv_std * (u - mean(u) - xhat * mean(u * xhat)), u = dz * gamma",
-      "dz * xhat, summed over the channel", "dz summed over the channel", "dz"},
+     norm_y,
+     {norm_dx_shown, "dz * xhat, summed over the channel", "dz summed over the channel", "dz"},
      {norm_dx, "dz * xhat", "dz", "dz"}},
     {"layer_norm",
      {"x", "gamma", "beta"},
      "gamma * xhat + beta, xhat = (x - mean) * inv_std per row",
-     "",
+     norm_y,
      {"inv_std * (u - mean(u) - xhat * mean(u * xhat)), u = dy * gamma",
       "dy * xhat, summed over rows", "dy summed over rows"},
      {norm_dx, "dy * xhat", "dy"}},
     {"group_norm",
      {"x", "gamma", "beta"},
      "gamma * xhat + beta, xhat = (x - mean) * inv_std per image and group of channels",
-     "",
+     norm_y,
      {"inv_std * (u - mean(u) - xhat * mean(u * xhat)), u = dy * gamma",
       "dy * xhat, summed over the channel", "dy summed over the channel"},
      {norm_dx, "dy * xhat", "dy"}},
     {"gather",
      {"x"},
      "the elements of x at an index along one axis",
-     "",
+     "x",
      {"dy added to the elements that were read"},
      {"dy"}},
-    {"pad", {"x"}, "x with a border", "", {"the part of dy within the border"}, {"dy"}},
+    {"pad", {"x"}, "x with a border", "x", {"the part of dy within the border"}, {"dy"}},
     {"softmax",
      {"x"},
      "exp(x) / sum of exp(x)",
-     "",
+     "exp(x) / total",
      {"y * (dy - s), s = sum of dy * y"},
      {"y * (dy - s)"}},
     {"log_softmax",
      {"x"},
      "x - log(sum of exp(x))",
-     "",
+     "x - log(total)",
      {"dy - exp(y) * s, s = sum of dy"},
      {"dy - exp(y) * s"}},
     {"cross_entropy",
      {"x"},
-     "mean of -log(softmax(x) at the target)",
-     "",
+     "mean of -target * log(softmax(x))",
+     "-target * log(probability) / rows",
      {"dy * (softmax(x) - target) / rows, of which forward kept all but dy"},
      {"dy * saved"}},
     {"binary_cross_entropy_with_logits",
      {"x"},
-     "mean of softplus(x) - x * target",
-     "",
+     "mean of log(1 + exp(x)) - x * target",
+     "(log(1 + exp(x)) - x * target) / n",
      {"dy * (sigmoid(x) - target) / n, of which forward kept all but dy"},
      {"dy * saved"}},
-    {"attention", {"qkv"}, "softmax(q k^T / sqrt(d)) v, per head", "", {}, {}},
-    {"recurrent",
-     {},
-     "the recurrent layer over all steps; --cells shows it step by step",
+    // Fused operators, whose numbers are those of the operators that they stand for.
+    {"attention",
+     {"qkv"},
+     "p @ v, p = softmax(q @ k^T / sqrt(d)), per head; q, k, v are the thirds of qkv",
      "",
-     {},
+     {"dq, dk, dv: dv = p^T @ dy, dq = ds @ k / sqrt(d), dk = ds^T @ q / sqrt(d), "
+      "ds = p * (dp - sum of dp * p), dp = dy @ v^T"},
      {}},
+    {"recurrent",
+     {"x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh", "w_hr"},
+     "the recurrent layer over all steps",
+     "",
+     {"da @ w_ih at each step, da: the gradient of x @ w_ih^T + b_ih", "what the first step gives",
+      "what the first step gives",
+      "da^T @ x, summed over steps, da: the gradient of x @ w_ih^T + b_ih",
+      "da^T @ h, summed over steps, da: the gradient of h @ w_hh^T + b_hh",
+      "the gradient of x @ w_ih^T + b_ih, summed over steps and rows",
+      "the gradient of h @ w_hh^T + b_hh, summed over steps and rows",
+      "the steps' dy^T @ (o * tanh(c)), summed"},
+     {}},
+    {"add_batch_norms",
+     {"x", "gamma", "beta", "added", "added_gamma", "added_beta"},
+     "batch_norm(x, gamma, beta) + batch_norm(added, added_gamma, added_beta)",
+     "",
+     {norm_dx_shown, "dz * xhat, summed over the channel", "dz summed over the channel",
+      "as dx, with added_gamma", "as dgamma, of added", "dz summed over the channel"},
+     {}},
+    {"batch_norm_max_pool2d",
+     {"x", "gamma", "beta"},
+     "the largest of each window of batch_norm(x, gamma, beta)",
+     "",
+     {"batch_norm's, of dz at each window's maximum alone",
+      "dz * xhat, summed over the channel's maxima", "dz summed over the channel's maxima"},
+     {}},
+    {"batch_norm_conv2d",
+     {"x", "gamma", "beta", "w"},
+     "conv2d(z, w), z = batch_norm(x, gamma, beta) through its activation",
+     "",
+     {"batch_norm's, of the gradient of z: dy * w, summed over windows",
+      "batch_norm's, of the gradient of z: dy * w, summed over windows",
+      "batch_norm's, of the gradient of z: dy * w, summed over windows",
+      "dy * z, summed over the windows"},
+     {}},
+    {"batch_norm_squeeze",
+     {"x", "gamma", "beta"},
+     "z = batch_norm(x, gamma, beta), and its mean over each image's channel",
+     "",
+     {"batch_norm's, of dy0 * factors + dy1 / positions",
+      "batch_norm's, of dy0 * factors + dy1 / positions",
+      "batch_norm's, of dy0 * factors + dy1 / positions"},
+     {}},
+    {"excite",
+     {"x", "factors"},
+     "x * factors",
+     "x * factors",
+     {"dy: batch_norm_squeeze multiplies it by the factors", "dy * x, summed over positions"},
+     {"dy", "dy * x"}},
 };
-
-struct ActivationRule {
-  std::string_view name, dz;
-};
-constexpr ActivationRule activation_rules[] = {
-    {"relu", "dy * (y > 0)"},
-    {"leaky_relu", "dy * ((y > 0) + slope * (y <= 0))"},
-    {"sigmoid", "dy * y * (1 - y)"},
-    {"tanh", "dy * (1 - y^2)"},
-    {"relu6", "dy * (y > 0) * (y < 6)"},
-    {"hard_sigmoid", "dy / 6 * (y > 0) * (y < 1)"},
-    // Of batch_norm alone, which has z again from x.
-    {"silu", "dy * sigmoid(z) * (1 + z * (1 - sigmoid(z)))"},
-    {"hard_swish", "dy * ((z >= 3) + (z > -3) * (z < 3) * (2 * z + 3) / 6)"},
-};
-
-const ActivationRule* activation_of(const TapeEntry& entry) {
-  for (const ActivationRule& one : activation_rules) {
-    if (entry.has_attribute(one.name)) return &one;
-  }
-  return nullptr;
-}
 
 }  // namespace
 
@@ -228,16 +264,6 @@ const OpRule* find_rule(std::string_view name) {
     if (rule.name == name) return &rule;
   }
   return nullptr;
-}
-
-std::string_view through_activation(const TapeEntry& entry) {
-  const ActivationRule* const rule = activation_of(entry);
-  return rule ? rule->dz : "dy";
-}
-
-std::string_view fused_activation(const TapeEntry& entry) {
-  const ActivationRule* const rule = activation_of(entry);
-  return rule ? rule->name : "";
 }
 
 }  // namespace whisker

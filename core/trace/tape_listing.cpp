@@ -36,6 +36,11 @@ std::string listed_bytes(int64_t bytes) {
   return bytes > 0 ? human_bytes(static_cast<uint64_t>(bytes)) : std::string();
 }
 
+// As wide for all times, so that the other columns of a listing do not depend on them.
+std::string ms_text(double ms) {
+  return fmt::format("{:8.3f}", ms);
+}
+
 std::string norm_text(double norm) {
   return std::isnan(norm) ? std::string() : fmt::format("{:.3g}", norm);
 }
@@ -58,7 +63,7 @@ std::string tape_listing(const Recording& recording, size_t width) {
     forward.add({fmt::format("{}", entry.number), entry.name, entry.layer,
                  operands_text(entries, entry), entry.shape().str(),
                  std::string(name_of(entry.dtype())), saved_text(entry), listed_bytes(bytes),
-                 fmt::format("{:.3f}", entry.forward_ms)});
+                 ms_text(entry.forward_ms)});
     forward_ms += entry.forward_ms;
     ++operators;
     saved_bytes += bytes;
@@ -72,11 +77,13 @@ std::string tape_listing(const Recording& recording, size_t width) {
   for (const size_t index : visited) {
     const TapeEntry& entry = entries[index];
     const bool leaf = entry.kind == TapeKind::leaf;
-    std::vector<std::string> cells = {
-        fmt::format("{}", entry.backward_step),  leaf ? "accumulate" : recording.label(index),
-        leaf ? entry.name : entry.layer,         entry.shape().str(),
-        std::string(name_of(entry.dtype())),     operands_text(entries, entry, true),
-        fmt::format("{:.3f}", entry.backward_ms)};
+    std::vector<std::string> cells = {fmt::format("{}", entry.backward_step),
+                                      leaf ? "accumulate" : recording.label(index),
+                                      leaf ? entry.name : entry.layer,
+                                      entry.shape().str(),
+                                      std::string(name_of(entry.dtype())),
+                                      operands_text(entries, entry, true),
+                                      ms_text(entry.backward_ms)};
     if (norms) cells.push_back(norm_text(entry.gradient_norm()));
     backward.add(std::move(cells));
   }

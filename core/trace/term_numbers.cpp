@@ -53,8 +53,25 @@ double function(std::string_view name, double x) {
 
 }  // namespace
 
+double relative_tolerance(DType dtype) {
+  return dtype == DType::f64 ? 1e-9 : dtype == DType::f32 ? 1e-4 : 3e-2;
+}
+
+double activated(const TapeEntry& entry, double z) {
+  const OpRule* const rule = find_rule(fused_activation(entry));
+  if (!rule) return z;
+  Recording recording;
+  recording.entries.push_back({.kind = TapeKind::constant, .name = "z"});
+  recording.entries[0].outputs = {{.shape = {1}, .dtype = DType::f64, .value = {.all = {z}}}};
+  TapeEntry active{.name = std::string(rule->name), .attributes = entry.attributes};
+  active.inputs.assign(1, {});
+  active.outputs = recording.entries[0].outputs;
+  const Formula f = parse_formula({.what = "rule", .text = std::string(rule->forward_term)});
+  return TermNumbers(recording, active, *rule).evaluate(f, {.operands = {0, -1, -1, -1}});
+}
+
 TermNumbers::TermNumbers(const Recording& recording, const TapeEntry& entry, const OpRule& rule)
-    : entry_(entry), rule_(rule) {
+    : recording_(recording), entry_(entry), rule_(rule) {
   for (size_t i = 0; i < 4; ++i) operands_[i] = operand_at(recording, entry, i);
   dz_ = parse_formula({.what = "rule", .text = std::string(through_activation(entry))});
   norm_ = rule.name == "batch_norm" || rule.name == "layer_norm" || rule.name == "group_norm";
@@ -62,9 +79,11 @@ TermNumbers::TermNumbers(const Recording& recording, const TapeEntry& entry, con
 
 double TermNumbers::value(std::string_view name, const OpLink& link) const {
   for (size_t i = 0; i < 4; ++i) {
-    if (rule_.operands[i] == name && operands_[i]) {
-      return at(operands_[i]->value, link.operands[i]);
-    }
+    if (rule_.operands[i] != name) continue;
+    const TapeOutput* const operand = link.first_position == 0
+                                          ? operands_[i]
+                                          : operand_at(recording_, entry_, link.first_position + i);
+    if (operand) return at(operand->value, link.operands[i]);
   }
   const TapeOutput& output = entry_.outputs[std::min(link.output, entry_.outputs.size() - 1)];
   if (name == "y") return at(output.value, link.element);
@@ -75,7 +94,8 @@ double TermNumbers::value(std::string_view name, const OpLink& link) const {
   if (name == "saved") {
     return entry_.saved.empty() ? unknown : at(entry_.saved[0].value, saved_element(link));
   }
-  if (name == "s") return row_sum(link);
+  if (name == "s" || name == "total") return row_sum(name, link);
+  if (name == "rows" || name == "probability" || name == "target") return loss_value(name, link);
   if (norm_) return norm_value(name, link);
   const std::vector<double> numbers = entry_.attribute(name);
   return numbers.empty() ? unknown : numbers[0];
@@ -144,27 +164,59 @@ int64_t TermNumbers::saved_element(const OpLink& link) const {
   return rule_.name == "where" ? link.element : link.operands[0];
 }
 
-// Of dy * y (softmax) or dy (log_softmax) over the row that holds the element.
-double TermNumbers::row_sum(const OpLink& link) const {
+// Over the row that holds the element: of dy * y (softmax) or dy (log_softmax), or of exp(x).
+double TermNumbers::row_sum(std::string_view name, const OpLink& link) const {
   const TapeOutput& y = entry_.outputs[0];
   const std::vector<double> axis = entry_.attribute("axis");
-  if (axis.empty() || !(axis[0] >= 0 && axis[0] < y.shape.rank())) return unknown;
+  if (axis.empty() || !(axis[0] >= 0 && axis[0] < y.shape.rank()) || !operands_[0]) return unknown;
   const auto along = static_cast<int>(axis[0]);
   const int64_t stride = strides_over(y.shape)[static_cast<size_t>(along)];
   const int64_t extent = y.shape[along];
   const int64_t first = link.element - link.element / stride % extent * stride;
   double sum = 0;
-  for (int64_t i = 0; i < extent; ++i) {
-    const double dy = at(y.gradient, first + i * stride);
-    sum += rule_.name == "softmax" ? dy * at(y.value, first + i * stride) : dy;
+  for (int64_t i = first; i < first + extent * stride; i += stride) {
+    const double dy = at(y.gradient, i);
+    sum += name == "total"           ? std::exp(at(operands_[0]->value, i))
+           : rule_.name == "softmax" ? dy * at(y.value, i)
+                                     : dy;
   }
   return sum;
+}
+
+// Of a logit. What forward kept is the gradient, (probability - target) / rows in cross_entropy and
+// (sigmoid(x) - target) / n in the binary one: the target is found from it. With class weights the
+// factor of the probability is that of another class than the target.
+double TermNumbers::loss_value(std::string_view name, const OpLink& link) const {
+  const TapeOutput* const x = operands_[0];
+  if (!x || x->shape.rank() == 0 || entry_.saved.empty() || x->value.all.empty()) return unknown;
+  const RecordedValues& saved = entry_.saved[0].value;
+  const int64_t logit = link.operands[0];
+  const auto cleared = [&](double target) {  // of rounding
+    return std::abs(target) < relative_tolerance(x->dtype) ? 0 : target;
+  };
+  if (rule_.name == "binary_cross_entropy_with_logits") {
+    return cleared(1 / (1 + std::exp(-at(x->value, logit))) - at(saved, logit) * count_);
+  }
+  const int64_t classes = x->shape[-1], first = logit / classes * classes;
+  const auto row_count = static_cast<double>(x->shape.count() / classes);
+  if (name == "rows") return row_count;
+  double total = 0, factor = 1;
+  for (int64_t i = first; i < first + classes; ++i) total += std::exp(at(x->value, i));
+  const auto probability = [&](int64_t i) { return std::exp(at(x->value, i)) / total; };
+  if (name == "probability") return probability(logit);
+  if (entry_.has_attribute("class_weight")) {
+    factor = 0;
+    for (int64_t i = first; i < first + classes; ++i) {
+      factor = std::max(factor, at(saved, i) * row_count / probability(i));
+    }
+  }
+  return cleared(factor * probability(logit) - at(saved, logit) * row_count);
 }
 
 double TermNumbers::norm_value(std::string_view name, const OpLink& link) const {
   const bool over_rows = rule_.name == "layer_norm", batch = rule_.name == "batch_norm";
   const TapeOutput* const x = operands_[0];
-  if (!x || x->shape.rank() == 0 || (batch && !entry_.has_attribute("training"))) return unknown;
+  if (!x || x->shape.rank() == 0) return unknown;
   const int64_t last = x->shape[-1], count = x->shape.count();
   // Element i of those that the link's is normalised with: `channels` beside each other, in `size`.
   const std::vector<double> groups = entry_.attribute("groups");
@@ -183,19 +235,28 @@ double TermNumbers::norm_value(std::string_view name, const OpLink& link) const 
     for (int64_t i = 0; i < size; ++i) sum += f(element(i));
     return sum / static_cast<double>(size);
   };
-  const double mean = mean_of([&](int64_t i) { return at(x->value, i); });
+  double mean = mean_of([&](int64_t i) { return at(x->value, i); });
   const double variance = mean_of([&](int64_t i) {
     const double distance = at(x->value, i) - mean;
     return distance * distance;
   });
   const std::vector<double> epsilon = entry_.attribute("epsilon");
-  const double inv_std = 1 / std::sqrt(variance + (epsilon.empty() ? 0 : epsilon[0]));
+  double inv_std = 1 / std::sqrt(variance + (epsilon.empty() ? 0 : epsilon[0]));
+  if (batch && !entry_.has_attribute("training")) {  // the running ones, which forward kept
+    std::vector<double> kept;
+    for (const TapeSaved& saved : entry_.saved) {
+      if (saved.value.known()) kept.push_back(at(saved.value, link.element % last));
+    }
+    mean = kept.size() == 2 ? kept[0] : unknown;
+    inv_std = kept.size() == 2 ? kept[1] : unknown;
+  }
   const auto xhat = [&](int64_t i) { return (at(x->value, i) - mean) * inv_std; };
   const auto u = [&](int64_t i) {
     OpLink other = link;
     other.element = i;
     return value("dz", other) * (operands_[1] ? at(operands_[1]->value, i % last) : unknown);
   };
+  if (name == "mean") return mean;
   if (name == "inv_std") return inv_std;
   if (name == "xhat") return xhat(link.element);
   if (name == "z" && operands_[1] && operands_[2]) {

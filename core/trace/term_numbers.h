@@ -11,6 +11,12 @@
 
 namespace whisker {
 
+/// How far a number that is computed here in f64 may be from one of the operator, in `dtype`,
+/// relative to the size of the terms. Wide: it tells a right formula from a wrong one.
+double relative_tolerance(DType dtype);
+/// The activation fused into `entry`, of z; z where there is none.
+double activated(const TapeEntry& entry, double z);
+
 class TermNumbers {
  public:
   TermNumbers(const Recording& recording, const TapeEntry& entry, const OpRule& rule);
@@ -28,9 +34,11 @@ class TermNumbers {
 
  private:
   int64_t saved_element(const OpLink& link) const;
-  double row_sum(const OpLink& link) const;
+  double row_sum(std::string_view name, const OpLink& link) const;
+  double loss_value(std::string_view name, const OpLink& link) const;
   double norm_value(std::string_view name, const OpLink& link) const;
 
+  const Recording& recording_;
   const TapeEntry& entry_;
   const OpRule& rule_;
   std::array<const TapeOutput*, 4> operands_ = {};

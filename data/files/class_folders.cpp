@@ -51,8 +51,10 @@ void refuse_parts(const fs::path& root, std::string_view what,
     if (likely.names.empty()) {
       reading += "one of them as data.train and another as data.val";
     } else {
-      reading += fmt::format("two of them (data.train={} data.val={})", shown_path(root / parts[0]),
-                             shown_path(root / parts[1]));
+      reading +=
+          fmt::format("two of them ({}{} data.val={})",
+                      what == "--data" ? "--data " : "data.train=", shown_path(root / parts[0]),
+                      shown_path(root / parts[1]));
     }
     if (!texts && levels.size() > common.way.size() + 2) {
       reading += fmt::format(", or read all as one by data.label_pattern='*{}/{{label}}{}'",
@@ -140,11 +142,13 @@ std::string refuse_splits(const fs::path& root, std::string_view what,
   }
   const bool assumed = is_class(root, named, folders.size() - named.size());
   if (!named.empty() && !assumed) {
+    const auto train = std::ranges::find(named, Split::train, split_of_name);
+    const bool trains = what != "evaluate" && train != named.end();
+    const fs::path one = root / (trains ? *train : named.front());
     fail(ErrorKind::data,
          "{}: expected class folders in {}, got {}, which names a split. Name one of the splits "
          "instead ({}), or {} if it is a class.",
-         what, shown_path(root), quoted_list(named), shown_path(root / named.front()),
-         as_classes(root / named.front(), texts));
+         what, shown_path(root), quoted_list(named), shown_path(one), as_classes(one, texts));
   }
   const CommonFolders common = common_folders(root, folders, texts);
   refuse_parts(root, what, folders, common, texts);

@@ -38,7 +38,7 @@ std::string shown(const fs::path& path) {
 }
 
 std::string setting(std::string_view key, const fs::path& path) {
-  return path.empty() ? "" : fmt::format(" {}={}", key, shown(path));
+  return path.empty() ? "" : fmt::format(" {}{}", key, shown(path));
 }
 
 // The folder below `root` that holds the splits, as data/train and data/val in an archive; empty
@@ -135,9 +135,10 @@ std::optional<SplitFolders> find_splits(const fs::path& root, const SplitSearch&
                   "the former is a split: move it out of {}, and name it (data.val=, "
                   "data.test=) if it holds class folders",
                   shown(root))
-            : fmt::format("the former alone are the data, as splits:{}{}{}",
-                          setting("data.train", splits.train), setting("data.val", splits.val),
-                          setting("data.test", splits.test));
+            : fmt::format(
+                  "the former alone are the data, as splits:{}{}{}",
+                  setting(search.what == "--data" ? "--data " : "data.train=", splits.train),
+                  setting("data.val=", splits.val), setting("data.test=", splits.test));
     fail(ErrorKind::data, "{}: {} holds {} beside {}. Either all of them are classes: {}. Or {}.",
          search.what, shown(root), quoted_list(named), quoted_list(classes),
          as_classes(root / classes.front(), search.texts), split);

@@ -79,6 +79,28 @@ std::string nested_note(const std::vector<ImageFile>& files) {
                      counted(nested, "image"), printable(example), nested == 1 ? "is" : "are");
 }
 
+// Where the labels of images may be that lie in no class folder: in names such as cat.0.jpg.
+std::string labels_of_loose(std::span<const std::string> names) {
+  for (const std::string_view pattern :
+       {"{label}.#.*", "{label}_#.*", "{label}-#.*", "{label} (#).*", "{label}#.*"}) {
+    const LabelPattern parsed(pattern);
+    std::set<std::string> labels;
+    const bool all = std::ranges::all_of(names, [&](const std::string& name) {
+      const std::optional<std::string> label = parsed.match(name);
+      if (label) labels.insert(*label);
+      return label.has_value();
+    });
+    if (!all || labels.size() < 2 || 2 * labels.size() > names.size()) continue;
+    const std::vector<std::string> some(labels.begin(), labels.end());
+    return fmt::format(
+        "If their names hold the class, set data.label_pattern (or --label-pattern) to '{}', which "
+        "reads {}.",
+        pattern, quoted_list(some));
+  }
+  return "If a table lists their labels, name it: data.csv=FILE. If their names hold the class, "
+         "data.label_pattern (or --label-pattern) says where, as '{label}.*.jpg' of cat.0.jpg.";
+}
+
 NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
                          const ImageFolderOptions& options) {
   NamedImages named;
@@ -91,11 +113,11 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
   named.unreadable = std::move(walk.unreadable);
   std::map<std::string, int64_t> counts;
   for (const std::string& folder : walk.folders) counts[folder] = 0;
-  int64_t loose = 0;
+  std::vector<std::string> loose;
   for (WalkedFile& file : take_images(root, walk.files, named.skipped, options.rules)) {
     const size_t slash = file.path.find('/');
     if (slash == std::string::npos) {
-      ++loose;
+      loose.push_back(file.path);
       named.skipped.push_back({std::move(file.path), "not in a class folder"});
     } else {
       std::string label = file.path.substr(0, slash);
@@ -110,13 +132,10 @@ NamedImages from_folders(const std::filesystem::path& root, FileWalk walk,
     named.notes.push_back(std::move(note));
   }
   const std::string shown = printable(root.string());
-  if (named.files.empty() && loose > 0) {
+  if (named.files.empty() && !loose.empty()) {
     fail(ErrorKind::data, "{}: expected one folder per class in {}, got {} outside. {}",
-         options.name, shown, counted(loose, "image"),
-         options.no_folders.empty()
-             ? "If their names hold the class, as in cat.0.jpg, set data.label_pattern (or "
-               "--label-pattern) to '{label}.*.jpg'."
-             : options.no_folders);
+         options.name, shown, counted(std::ssize(loose), "image"),
+         options.no_folders.empty() ? labels_of_loose(loose) : options.no_folders);
   }
   if (named.files.empty()) {
     const std::string unsupported = unsupported_formats(named.skipped);

@@ -50,7 +50,7 @@ SharedImages find_shared(ImageFolder& images, ImageFolder& others, double second
   std::set<uint64_t> sizes;
   for (const ImageFile& file : others.files) {
     places.emplace(other_root + file.path, file.bytes);
-    sizes.insert(file.bytes);
+    if (file.bytes > 0) sizes.insert(file.bytes);
   }
   SharedImages shared;
   const auto add = [&](const ImageFile& file) {
@@ -92,6 +92,7 @@ ContradictingImages find_contradictions(ImageFolder& images, double seconds) {
   for (const ImageFile& file : images.files) sizes.push_back(file.bytes);
   std::atomic<int64_t> late = 0;
   const std::vector<int64_t> originals = find_copies(sizes, [&](int64_t i) {
+    if (sizes[static_cast<size_t>(i)] == 0) return uint64_t{0};  // empty: no image
     const uint64_t content = hash_in_time(images, i, begin, seconds);
     if (content == 0 && seconds_since(begin) > seconds) ++late;
     return content;

@@ -67,8 +67,12 @@ SplitFolder split_stratified(ImageFolder folder, double fraction, uint64_t seed)
   });
   const std::vector<bool> in_val =
       choose_validation(folder.labels(), folder.classes, fraction, seed, originals);
+  std::vector<int64_t> copied = originals;  // empty files are no images, and contradict nothing
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) copied[i] = static_cast<int64_t>(i);
+  }
   SplitFolder split;
-  split.contradictions = find_contradictions(originals, folder.labels());
+  split.contradictions = find_contradictions(copied, folder.labels());
   for (ImageFolder* part : {&split.train, &split.val}) {
     part->root = folder.root;
     part->classes = folder.classes;
@@ -77,7 +81,7 @@ SplitFolder split_stratified(ImageFolder folder, double fraction, uint64_t seed)
   split.train.notes = folder.notes;
   for (size_t i = 0; i < folder.files.size(); ++i) {
     (in_val[i] ? split.val : split.train).files.push_back(folder.files[i]);
-    split.copies += originals[i] != static_cast<int64_t>(i);
+    split.copies += copied[i] != static_cast<int64_t>(i);
   }
   return split;
 }

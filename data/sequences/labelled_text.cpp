@@ -279,8 +279,10 @@ LabelledText read_labelled_text(const fs::path& path, const LabelledTextOptions&
   }
   LabelledText all = reader.finish(options);
   if (all.examples.empty()) {
-    const std::string first =
-        all.bad.empty() ? "" : fmt::format(" ({}: {})", all.bad[0].place, all.bad[0].reason);
+    const std::string first = !all.bad.empty()
+                                  ? fmt::format(" ({}: {})", all.bad[0].place, all.bad[0].reason)
+                              : all.skipped.empty() ? ""
+                                                    : fmt::format(" ({})", all.use());
     fail(ErrorKind::data,
          "{}: {} holds no labelled text{}. Expected class folders with a file per text, files "
          "named after their class with a text per line, or a table.",

@@ -155,6 +155,17 @@ void refuse_stray_cr(RowFile& file) {
   std::ranges::stable_sort(file.bad, {}, &BadRow::line);
 }
 
+// A first row of one field, in which another separator stands.
+void refuse_one_field(const RowFile& file, const std::string& column) {
+  const CsvRow& header = file.rows.front();
+  for (const char other : {',', ';', '\t', '|'}) {
+    const bool there = header.fields[0].find(other) != std::string::npos;
+    if (header.fields.size() > 1 || other == file.separator || !there) continue;
+    fail(ErrorKind::data, "{}: expected column {}: {}", file.place(header), printable(column),
+         separator_reason(file, header.fields[0], other));
+  }
+}
+
 }  // namespace
 
 std::string RowFile::place(const CsvRow& row) const {
@@ -181,9 +192,12 @@ RowFile read_rows(const std::filesystem::path& path, int rules) {
     file.field_ends = quoting_rule(found);
     file.rows = parse_csv(text, file.name, refuse, found);
   } else {
-    file.field_ends = separator == ' '
-                          ? "fields end at spaces, as the first line has no tab and no comma"
-                          : "fields end at tabs, and quotes do not change that";
+    const bool semicolon = table.substr(0, table.find('\n')).find(';') != std::string_view::npos;
+    file.field_ends = separator != ' ' ? "fields end at tabs, and quotes do not change that"
+                      : semicolon
+                          ? "fields end at spaces, as the first line has no tab and no comma; "
+                            "semicolons end fields in a file that ends in .csv"
+                          : "fields end at spaces, as the first line has no tab and no comma";
     file.separator = separator;
     separator == '\t' ? read_tab_rows(text, file) : read_plain_rows(text, separator, file);
   }
@@ -213,9 +227,11 @@ std::string separator_reason(const RowFile& file, std::string_view cell, char se
                        : "spaces";
   };
   const char* const used = name(file.separator);
+  const bool renames = file.separator == ' ' && separator == ';';
   return fmt::format(
-      "fields are read to end at {}, but {} may be several that end at {}. Separate them by {}{}.",
-      used, excerpt(cell), name(separator), used,
+      "fields are read to end at {}, but {} may be several that end at {}. {} them by {}{}.", used,
+      excerpt(cell), name(separator),
+      renames ? "Name the file .csv, where semicolons end fields, or separate" : "Separate", used,
       file.field_ends.starts_with("a field") ? fmt::format("; {}", file.field_ends) : "");
 }
 
@@ -225,12 +241,7 @@ size_t find_column(RowFile& file, const std::string& column) {
   if (is_column_number(column)) {
     const size_t position = column_position(column);
     if (position < count) return position;
-    for (const char other : {',', ';', '\t', '|'}) {
-      if (count > 1 || other == file.separator || header.fields[0].find(other) == std::string::npos)
-        continue;
-      fail(ErrorKind::data, "{}: expected column {}: {}", file.place(header), column,
-           separator_reason(file, header.fields[0], other));
-    }
+    refuse_one_field(file, column);
     fail(ErrorKind::data, "{}: expected a column from 1 to {}, got {}", file.name, count, column);
   }
   if (file.rules < 3) {  // took the first of several
@@ -239,6 +250,7 @@ size_t find_column(RowFile& file, const std::string& column) {
   }
   const std::optional<size_t> found = named_column(header, column, file.name);
   if (!found) {
+    refuse_one_field(file, column);
     const std::string nearest = nearest_name(column, header.fields);
     fail(ErrorKind::data, "{}: no column {} in the first row, which has {}.{}", file.name,
          excerpt(column), quoted_list(header.fields),

@@ -6,6 +6,8 @@
 #include "core/io/text.h"
 #include "core/io/unicode.h"
 #include "core/work_progress.h"
+#include "data/files/check_reading.h"
+#include "data/files/file_walk.h"
 #include "data/sequences/label_reading.h"
 #include "data/sequences/table_checks.h"
 #include "data/sequences/table_header.h"
@@ -15,6 +17,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace whisker {
@@ -74,9 +79,10 @@ RowsInput RowsInput::from_json(std::string_view text, const std::string& name) {
 
 namespace {
 
+constexpr size_t rows_of_proof = 12;  // fewer prove nothing of a column
+
 // Whether the values of all rows in one column are different whole numbers of rows, from 0 or 1.
 bool counts_rows(std::span<const std::vector<double>> rows, size_t column, int64_t count) {
-  constexpr size_t few = 12;
   std::vector<bool> seen(static_cast<size_t>(count) + 1);
   for (const std::vector<double>& row : rows) {
     const double value = column < row.size() ? row[column] : -1;
@@ -85,7 +91,7 @@ bool counts_rows(std::span<const std::vector<double>> rows, size_t column, int64
     if (seen[number]) return false;
     seen[number] = true;
   }
-  return rows.size() >= few;
+  return rows.size() >= rows_of_proof;
 }
 
 // Whether a column of this name holds an index, as spreadsheets and data frames write one.
@@ -95,14 +101,18 @@ bool is_index_name(std::string_view name, size_t column) {
          (small.empty() && column == 0);
 }
 
+// "column 2 ('kind')".
+std::string titled(const RowFile& file, size_t column) {
+  return fmt::format("column {}{}", column + 1,
+                     file.names.empty() ? "" : fmt::format(" ({})", excerpt(file.names[column])));
+}
+
 // Columns that are values as others are, but may number or label the rows.
 void note_doubtful_columns(const RowFile& file, std::span<const size_t> columns, size_t label,
                            LabelledRows& all) {
   const auto note = [&](size_t column, std::string_view reason, std::string_view remedy) {
-    all.notes.push_back(
-        fmt::format("{}: column {}{} is read as a value, although {}: {}", file.name, column + 1,
-                    file.names.empty() ? "" : fmt::format(" ({})", excerpt(file.names[column])),
-                    reason, remedy));
+    all.notes.push_back(fmt::format("{}: {} is read as a value, although {}: {}", file.name,
+                                    titled(file, column), reason, remedy));
   };
   const bool named = !file.names.empty();
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -116,6 +126,55 @@ void note_doubtful_columns(const RowFile& file, std::span<const size_t> columns,
   note(*other, "its name is that of a label",
        fmt::format("remove the column, or name it in data.label_column in place of column {}",
                    label + 1));
+}
+
+// Where one column alone keeps all rows from being read, by a few words as labels are.
+void refuse_words_elsewhere(const RowFile& file, size_t label) {
+  std::set<std::string_view> words;
+  std::optional<size_t> column;
+  for (const CsvRow& row : file.rows) {
+    size_t worded = 0;
+    while (worded < row.fields.size() && (worded == label || number_of(row.fields[worded]))) {
+      ++worded;
+    }
+    if (worded == row.fields.size() || (column && *column != worded)) return;
+    const std::string& cell = row.fields[worded];
+    if (cell.empty() || std::string_view("-?0123456789").find(cell[0]) != std::string_view::npos) {
+      return;  // a missing value, a date, a number with a unit
+    }
+    column = worded;
+    words.insert(cell);
+  }
+  if (!column || words.size() < 2 || 2 * words.size() > file.rows.size()) return;
+  const std::vector<std::string> some(words.begin(), words.end());
+  fail(
+      ErrorKind::data,
+      "{}: {} is read as the label, and {} as a value, but it holds words in all rows: {}. If they "
+      "are the labels: data.label_column={} (of evaluate and classify: --label-column). If not, "
+      "remove the column.",
+      file.name, titled(file, label), titled(file, *column), quoted_list(some), *column + 1);
+}
+
+// Labels that are hardly classes: another one in each row, or numbers with decimals.
+void check_labels(const RowFile& file, size_t label, LabelledRows& all) {
+  const size_t rows = all.labels.size();
+  if (rows < rows_of_proof) return;
+  constexpr std::string_view remedy = "data.label_column names another column";
+  const std::set<std::string_view> different(all.labels.begin(), all.labels.end());
+  check_reading(all.rules, all.notes, [&] {
+    if (different.size() < rows) return;
+    fail(ErrorKind::data,
+         "{}: {} is read as the label, and no two of the {} rows have the same: {}.", file.name,
+         titled(file, label), rows, remedy);
+  });
+  const auto decimals = std::ranges::count_if(all.labels, [](const std::string& text) {
+    const std::optional<double> number = number_of(text);
+    return number && *number != std::floor(*number);
+  });
+  if (2 * decimals <= std::ssize(all.labels)) return;
+  all.notes.push_back(fmt::format(
+      "{}: {} is read as the label, although {} of {} rows hold a number with decimals in it: {}",
+      file.name, titled(file, label), decimals, rows, remedy));
 }
 
 }  // namespace
@@ -174,6 +233,7 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
     all.values.push_back(std::move(values));
     all.places.push_back(file.place(row));
   }
+  if (all.values.empty() && labelled) refuse_words_elsewhere(file, label);
   check_bad_rows(file.bad, file.count, options.max_bad);
   if (all.values.empty()) {
     fail(ErrorKind::data, "{}: no row could be used{}", file.name,
@@ -190,6 +250,7 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
   }
   // Of the data that train alone: others follow them.
   if (labelled && options.classes.empty() && options.names.empty()) {
+    check_labels(file, label, all);
     note_doubtful_columns(file, value_columns, label, all);
   }
   all.bad = std::move(file.bad);

@@ -98,6 +98,24 @@ std::string constant_note(std::span<const Scaling> scaling, std::span<const std:
       count > 1 ? fmt::format(" (and so are {} more)", count - 1) : "");
 }
 
+std::string placeholder_note(std::vector<double> values, std::string_view name) {
+  constexpr std::ptrdiff_t fewest = 3, others = 8;
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  std::ranges::sort(values);
+  if (values.empty()) return "";
+  const double least = values.front();
+  const auto next = std::ranges::upper_bound(values, least);
+  const std::ptrdiff_t count = next - values.begin();
+  if (least >= 0 || least != std::floor(least) || count < fewest) return "";
+  if (values.end() - next < others) return "";
+  const double range = values.back() - *next;
+  if (range <= 0 || *next - least <= range) return "";
+  return fmt::format(
+      "{} holds {:.10g} in {} of {} rows, and {:.4g} to {:.4g} in the others: if it stands for a "
+      "missing value, leave the field empty",
+      name, least, count, values.size(), *next, values.back());
+}
+
 void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling) {
   json.list(key, scaling, [&](const Scaling& one) {
     json.begin_object().field("mean", one.mean).field("deviation", one.deviation).end_object();

@@ -55,6 +55,11 @@ std::string unlike_note(std::span<const Spread> values, std::span<const Scaling>
 /// Which values were the same throughout; "" where none were.
 std::string constant_note(std::span<const Scaling> scaling, std::span<const std::string> names);
 
+/// That the lowest of `values` may stand for missing ones, as -200 and -9999 in published tables: a
+/// negative whole number, three times and more, farther below the others than these are apart.
+/// NaN is left out. "" where there is none.
+std::string placeholder_note(std::vector<double> values, std::string_view name);
+
 /// Under `key`, an array of {mean, deviation}; and back.
 void write(JsonWriter& json, const char* key, std::span<const Scaling> scaling);
 /// Throws the JSON's error kind for numbers that would scale values beyond f32.

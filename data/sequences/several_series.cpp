@@ -1,12 +1,16 @@
 #include "data/sequences/several_series.h"
 
 #include "core/io/text.h"
+#include "core/io/unicode.h"
 #include "data/files/split_names.h"
 #include "data/sequences/scaling.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -22,6 +26,35 @@ bool may_name_series(const std::string& cell) {
     if (rest && (*rest < 'a' || *rest > 'z')) return false;
   }
   return split_of_name(cell) == Split::none;
+}
+
+// Whether the name of a column says that it holds numbers of series.
+bool numbers_series(const RowFile& file, size_t column) {
+  constexpr std::array<std::string_view, 17> words = {
+      "unit",    "unit_number", "engine",  "machine",    "device",   "sensor_id",
+      "station", "station_id",  "store",   "store_id",   "item",     "shop",
+      "meter",   "series",      "unit_id", "machine_id", "device_id"};
+  const std::string name = file.names.empty() ? "" : to_small_letters(file.names[column]);
+  return std::ranges::find(words, name) != words.end();
+}
+
+// Whether a column counts the rows of each block anew, and blocks are of other lengths than those
+// of a calendar, whose years have equally many months, and months nearly equally many days.
+bool counts_blocks(const RowFile& file, size_t column, const std::vector<size_t>& starts) {
+  const auto value = [&](size_t row) { return number_of(file.rows[row].fields[column]); };
+  const std::optional<double> first = value(0);
+  size_t next = 0, shortest = starts[0], longest = starts[0];  // of all blocks but the last
+  for (size_t row = 0; row < file.rows.size(); ++row) {
+    const std::optional<double> count = value(row);
+    const bool begins = row == 0 || (next < starts.size() && row == starts[next]);
+    if (!count || *count != (begins ? *first : *value(row - 1) + 1)) return false;
+    if (row == 0 || !begins) continue;
+    const size_t length = row - (next > 0 ? starts[next - 1] : 0);
+    shortest = std::min(shortest, length);
+    longest = std::max(longest, length);
+    ++next;
+  }
+  return 10 * (longest - shortest) > longest;
 }
 
 }  // namespace
@@ -55,7 +88,11 @@ std::string named_blocks_note(const RowFile& file, std::span<const size_t> besid
                        std::ranges::all_of(starts, [&](size_t row) {
                          return may_name_series(file.rows[row].fields[column]);
                        });
-    if (names) return blocks_note(file, column, starts.front());
+    const bool numbers =
+        numbers_series(file, column) || std::ranges::any_of(beside, [&](size_t other) {
+          return other != column && counts_blocks(file, other, starts);
+        });
+    if (names || numbers) return blocks_note(file, column, starts.front());
   }
   return "";
 }

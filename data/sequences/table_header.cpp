@@ -142,11 +142,16 @@ void refuse_other_column(const RowFile& file, size_t column, size_t other, std::
                          std::string_view key) {
   const std::string& name = file.names[column];
   const std::string& other_name = file.names[other];
+  const auto setting = [&](const std::string& value) {  // for a shell, too
+    const bool plain = value.find_first_of(" '\"()[]{}<>|&;$*?#!`\\") == std::string::npos;
+    const std::string text = fmt::format("{}={}", key, printable(value));
+    return plain ? text : fmt::format("'{}'", text);
+  };
   fail(ErrorKind::data,
        "{}: column {} is read as the {}, but the first row calls it {}, and column {} {}. Give the "
-       "name of the right one: {}={} or {}={} (of evaluate and classify: --{}-column).",
-       file.name, column + 1, what, excerpt(name), other + 1, excerpt(other_name), key,
-       printable(name), key, printable(other_name), what);
+       "name of the right one: {} or {} (of evaluate and classify: --{}-column).",
+       file.name, column + 1, what, excerpt(name), other + 1, excerpt(other_name), setting(name),
+       setting(other_name), what);
 }
 
 // Of a header that was removed: whether it calls another column the label.

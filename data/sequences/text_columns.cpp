@@ -89,13 +89,17 @@ void refuse_likely_columns(const RowFile& file, const TextColumns& columns) {
   const size_t label = columns.label, text = columns.text;
   const bool named_text = is_named(file, text) && names_text(file.names[text]);
   if (columns.text_chosen || (named_text && names_text(file.names[text], true))) return;
+  std::vector<std::string> columns_text = {column_text(file, text)};
+  std::string keys = fmt::format("data.text.text_column={}", text + 1);
   for (size_t i = 0; i < file.rows.front().fields.size(); ++i) {
     if (i == label || i == text || is_named_otherwise(file, i) || !reads_as_text(file, i)) continue;
     if (named_text && !names_text(file.names[i])) continue;
-    fail(ErrorKind::data,
-         "{}: the text may be {} or {}, and one column is read. Set "
-         "data.text.text_column={} or data.text.text_column={}.",
-         file.name, column_text(file, text), column_text(file, i), text + 1, i + 1);
+    columns_text.push_back(column_text(file, i));
+    keys += fmt::format(" or data.text.text_column={}", i + 1);
+  }
+  if (columns_text.size() > 1) {
+    fail(ErrorKind::data, "{}: the text may be {}, and one column is read. Set {}.", file.name,
+         fmt::join(columns_text, " or "), keys);
   }
   const size_t labels = columns.label_chosen ? 0 : distinct_cells(file, label);
   if (2 * labels <= file.rows.size()) return;

@@ -68,11 +68,12 @@ UnknownTokens unknown_tokens(const Vocabulary& vocabulary, const TokenCounts& co
 
 std::string note_of(const UnknownTokens& found) {
   if (found.unknown == 0) return "";
+  const double percent = 100 * static_cast<double>(found.unknown) / static_cast<double>(found.all);
   return fmt::format(
-      "{:.1f} % of the {} tokens, such as {}, are not in the vocabulary and are read as one "
-      "unknown token",
-      100 * static_cast<double>(found.unknown) / static_cast<double>(found.all), found.all,
-      excerpt(found.example));
+      "{} of the {} tokens, such as {}, are not in the vocabulary and are read as one unknown "
+      "token",
+      percent < 0.05 ? fmt::format("{}", found.unknown) : fmt::format("{:.1f} %", percent),
+      found.all, excerpt(found.example));
 }
 
 std::string TextInput::unknown_note(const TokenCounts& counts) const {

@@ -24,6 +24,8 @@ namespace whisker {
 namespace {
 
 constexpr double no_time = -std::numeric_limits<double>::infinity();
+constexpr double hour = 3600;            // seconds
+constexpr size_t rows_for_change = 500;  // for one that summer time explains
 
 // A column of times.
 struct Times {
@@ -121,6 +123,20 @@ std::optional<Times> find_times(const RowFile& file, std::span<const size_t> bes
   return std::nullopt;
 }
 
+// Whether each block of times lies before the one above it, as days written from the last to the
+// first: a series that is not sorted.
+bool blocks_descend(const Times& times) {
+  const auto& at = times.of_rows;
+  size_t above = 0;  // where the block above begins
+  for (size_t i = 0; i < times.older.size(); ++i) {
+    const size_t row = times.older[i];
+    const size_t end = i + 1 < times.older.size() ? times.older[i + 1] : at.size();
+    if (at[end - 1] == no_time || at[end - 1] >= at[above]) return false;
+    above = row;
+  }
+  return true;
+}
+
 // Whether times go back to where the first ones are.
 bool begin_again(const Times& times) {
   constexpr size_t fewest_rows = 3;
@@ -132,15 +148,14 @@ bool begin_again(const Times& times) {
     const size_t end = i + 1 < times.older.size() ? times.older[i + 1] : at.size();
     if (end - row < fewest_rows || at[row] > at[0] + near * (last - at[0])) return false;
   }
-  return at[0] != no_time;
+  return at[0] != no_time && !blocks_descend(times);
 }
 
 // Whether the only steps back in time are few and no longer than an hour, among times of day.
 bool is_summer_time_end(const Times& times) {
-  constexpr double hour = 3600, day = 86400;
-  constexpr size_t rows_for_one = 500;
+  constexpr double day = 86400;
   const auto& at = times.of_rows;
-  if (times.unit <= 0 || rows_for_one * times.older.size() > at.size()) return false;
+  if (times.unit <= 0 || rows_for_change * times.older.size() > at.size()) return false;
   const auto falls_little = [&](size_t row) {
     return at[row - 1] != no_time && (at[row - 1] - at[row]) * times.unit <= hour;
   };
@@ -237,21 +252,30 @@ void check_steps(const RowFile& file, const Times& times, TimeOrder& found) {
   std::vector<double> steps = steps_between(file, times, false);
   const auto repeated = std::erase(steps, 0);
   if (repeated > 0 && has_finer_part(file, times)) return;
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::ranges::nth_element(steps, middle);
+  const double usual = steps.empty() ? 0 : *middle;
   if (repeated > 0) {
+    const bool summer_time =
+        usual * times.unit == hour && rows_for_change * repeated <= file.rows.size();
     found.notes.push_back(fmt::format(
-        "{}: {} of {} {} the time of the row before (column {}): rows are read in the order of the "
-        "file. Remove those that are copies; give each of several series a file of its own",
+        "{}: {} of {} {} the time of the row before (column {}){}: rows are read in the order of "
+        "the file{}",
         file.name, repeated, counted(std::ssize(file.rows), "row"), repeated == 1 ? "has" : "have",
-        times.column + 1));
+        times.column + 1, summer_time ? ", as where summer time ends" : "",
+        summer_time ? ""
+                    : ". Remove those that are copies; give each of several series a file of its "
+                      "own"));
   }
   const bool within = repeated > steps.size();  // parts of a day, or several series
   if (!times.sure || steps.size() < 3 || within) return;
-  const auto middle = steps.begin() + std::ssize(steps) / 2;
-  std::ranges::nth_element(steps, middle);
-  const double usual = *middle;
   if (usual == day && times.unit > 0 && is_on_weekdays(times)) {
     steps = steps_between(file, times, true);
     std::erase(steps, 0);
+    constexpr double holidays = 3 * day;  // two of them between two days
+    const auto few = static_cast<std::ptrdiff_t>(steps.size() / 10);
+    const auto over_holidays = [&](double step) { return step > day && step <= holidays; };
+    if (std::ranges::count_if(steps, over_holidays) <= few) std::erase_if(steps, over_holidays);
   }
   std::vector<double> others;
   for (const double step : steps) {

@@ -172,7 +172,10 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   if (!found) return std::nullopt;
   if (said.empty() && by_json) refuse_architecture(file, found->name);
   found->unknown = std::move(unknown);
-  if (!said.empty() && found->misnamed.empty() && !said[0].name->tag.unread.empty()) {
+  // Of other classes it is somebody's own: resnet18_best.pth, resnet18_flowers.pth.
+  constexpr int64_t imagenet = 1000;
+  const bool own_file = !said.empty() && said[0].by == by_file_name && found->classes != imagenet;
+  if (!said.empty() && !own_file && found->misnamed.empty() && !said[0].name->tag.unread.empty()) {
     found->unread = fmt::format("{} of {}", excerpt(said[0].name->tag.unread), said[0].by);
   }
   // "resnet50" and resnet50.a3_in1k.pth: the weaker name says more.

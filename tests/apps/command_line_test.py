@@ -472,11 +472,18 @@ class CommandLine(ProgramTest):
                 walk(*command, sub)
         walk()
 
+    def test_study_trace_has_100_columns_or_any_number(self):
+        widths = [max(map(len, self.whisker("study", "trace", "c.yaml", *self.data, *words).stdout.splitlines()))
+                  for words in ([], ["--wide"])]
+        self.assertLessEqual(widths[0], 100)
+        self.assertGreater(widths[1], 100)
+
     def test_tables_wrap_by_columns_on_a_terminal(self):
         for command in (["summary", "resnet18"], ["study", "gradcheck"], ["models"],
                         ["study", "trace", "c.yaml", "--batch", "2"]):
+            columns = 80 if command[0] == "study" else 100
             master, slave = pty.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             process = self.start(*command, stdout=slave)
             os.close(slave)
             shown = read_all(master).replace("\r\n", "\n").splitlines()
@@ -484,7 +491,7 @@ class CommandLine(ProgramTest):
             os.close(master)
             with self.subTest(command=command):
                 self.assertEqual(process.returncode, 0)
-                self.assertLessEqual(max(map(len, shown)), 100)
+                self.assertLessEqual(max(map(len, shown)), columns)
                 self.assertGreater(len(shown), 10)
 
     def test_dry_run_leaves_nothing(self):

@@ -70,7 +70,7 @@ class FullDisk(ProgramTest):
         kept = [n for n in self.before if n.startswith("last/") or n == "best.safetensors"]
         self.assertEqual({name: after.get(name) for name in kept}, {name: self.before[name] for name in kept})
         for name in after:
-            self.assertRegex(name, r"(\.safetensors|\.json|\.jsonl|\.yaml|\.txt|\.csv|lock)$")
+            self.assertRegex(name, r"(\.safetensors|\.json|\.jsonl|\.yaml|\.txt|\.csv|\.html|\.md|lock)$")
 
     def written_in_place(self, run):
         """The control: writes larger files over those of last/; how many are whole in neither form."""

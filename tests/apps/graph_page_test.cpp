@@ -44,7 +44,7 @@ TEST(GraphPageText, LargerTensorsHaveStatisticsWhereAllDoNotFit) {
   const GraphPage page = graph_page(chain(100, 3000));
   EXPECT_LE(page.text.size(), most_page_bytes);
   EXPECT_EQ(page.left_out,
-            "so that the page stays below 2.0 MiB, 100 tensors of more than 1,024 values have "
+            "so that the page stays below 1.9 MiB, 100 tensors of more than 1,024 values have "
             "statistics instead of values; study step shows up to 4,096");
   EXPECT_THAT(page.text, HasSubstr(page.left_out));
 }

@@ -27,7 +27,7 @@ SUBCOMMANDS = [["train"], ["evaluate"], ["classify"], ["bench"], ["generate"], [
                ["import", "-o=imported.safetensors"], ["export", "-o=exported.onnx"],
                ["data", "stats"], ["data", "generate", "--per-class=1", "--val-per-class=1"], ["study", "trace"], ["study", "graph"],
                ["study", "step"], ["study", "why"], ["study", "memory"], ["study", "compare"], ["study", "roofline"], ["study", "record", "-o=step.safetensors"], ["study", "gradcheck"], ["study", "grade"], ["config", "print"], ["config", "schema"], ["config", "keys"], ["devices"],
-               ["version"], ["models"], ["completion", "bash"]]
+               ["version"], ["models"], ["report"], ["completion", "bash"]]
 
 TEXTS = """device: cpu
 data: {kind: text, train: texts.csv, val_split: 0.2, workers: 0, text: {columns: [label, text]}}

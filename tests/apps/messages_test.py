@@ -64,6 +64,24 @@ class Messages(ProgramTest):
         self.refused(3, "expected a folder, but nowhere does not exist", "data", "check", "nowhere")
         self.assertEqual(json.loads(self.whisker("data", "check", "train", "--json").stdout)["problems"], [])
 
+    def test_a_check_takes_folders_as_training_does(self):
+        write_classes(self.folder / "whole/train", 4)
+        self.file("whole/test1/1.png", stripes(0, 3))
+        done = self.whisker("data", "check", "whole")
+        self.assertIn("splits     training whole/train; not read: whole/test1 without labels\n", done.stdout)
+        for label in ("a", "b"):
+            for year in ("2019", "2020"):
+                self.file(f"years/{label}/{year}/1.png", stripes(int(label == "b"), int(year)))
+        self.assertEqual(self.whisker("data", "check", "years").stdout.count("are read as classes, though"), 1)
+
+    def test_remedies_go_with_data(self):
+        for name in ("train/c0", "train/c1", "other/c0", "other/c1"):
+            self.file(f"mixed/{name}/1.png", stripes(0, 3))
+        self.refused(3, "as splits: --data mixed/train.", "train", "--data", "mixed")
+        self.refused(2, "command line: model.recompute: model is the name 'resnet18' alone. Its keys are given with "
+                     "it: 'model={preset: resnet18, recompute: true}'.", "train", "--data", "train", "--model",
+                     "resnet18", "model.recompute=true")
+
     def test_copies_of_images_validate_together(self):
         write_classes(self.folder / "copies", 10)
         for label in ("c0", "c1"):

@@ -195,7 +195,8 @@ class Outputs(ProgramTest):
     def test_files_of_runs_are_never_replaced(self):
         for name, file in (("predictions", "split.csv"), ("worst", "log.txt"), ("embeddings", "metrics.jsonl"),
                            ("import", "best.safetensors"), ("import", "config.yaml"), ("embeddings", "lock"),
-                           ("svg", "find_lr.svg"), ("import", "last/state.json")):
+                           ("svg", "find_lr.svg"), ("worst", "report.html"), ("import", "examples.safetensors"),
+                           ("import", "last/state.json")):
             self.refused("is a file of the run", *self.files[name], self.run_folder / file, "--force")
         out = self.folder / "link_to_run.safetensors"
         out.symlink_to(self.run_folder / "best.safetensors")

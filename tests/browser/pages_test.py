@@ -3,6 +3,7 @@ three widths, in the dark and printed, without an error in the console and witho
 
 import json
 import pathlib
+import shutil
 import struct
 import sys
 import unittest
@@ -29,7 +30,7 @@ class Pages(ProgramTest):
     def graph(self, *target, name="page.html"):
         self.whisker("study", "graph", *target, "-o", name, "--force")
         page = self.folder / name
-        self.assertLess(page.stat().st_size, 2 << 20)
+        self.assertLess(page.stat().st_size, 2000000)
         self.browser.open(page)
         return page
 
@@ -143,6 +144,15 @@ class Pages(ProgramTest):
         self.assertEqual(self.value("getComputedStyle(document.body).backgroundColor"), "rgb(246, 247, 249)")
         self.assertEqual(self.value("getComputedStyle(document.querySelector('.controls')).display"), "none")
 
+    def test_a_gradient_of_0_is_marked_and_an_address_names_its_frame(self):
+        self.graph("-e", "mean(relu(x @ w))", "x=const([[1, 2]])", "w=[[-1], [-1]]", "device=reference")
+        self.value("(location.hash = '#4', followAddress(), 0)")
+        self.assertEqual(self.text("#place"), "4 / 7")
+        self.assertEqual(self.value("document.querySelectorAll('#graph .node.dead').length"), 0)
+        self.browser.press("f")
+        dead = self.value("[...document.querySelectorAll('#graph .node.dead')].map(e => e.dataset.node)")
+        self.assertEqual(sorted(dead), ["1 matmul", "w"])
+
     def test_zoom_by_keys(self):
         self.graph("conv")
         before = self.value("drawn.image.clientWidth")
@@ -184,6 +194,31 @@ class Pages(ProgramTest):
             self.assertLessEqual(self.value("document.documentElement.scrollWidth"), width)
             self.assertGreater(self.value("document.querySelectorAll('.card').length"), 0)
             self.assertGreater(self.value("document.images[0].naturalWidth"), 0)
+
+    def test_the_report_of_a_run(self):
+        (self.folder / "c.yaml").write_text(CONFIG)
+        hostile = "<img src=http:x onerror=document.title='won'>"
+        for label, name in ((0, hostile), (1, "'\"&amp;")):
+            shutil.copytree(self.folder / f"train/c{label}", self.folder / "hostile" / name)
+        run = self.folder / "runs/report"
+        self.whisker("train", "c.yaml", "name=report", "data.train=hostile", "data.val_split=0.3", "train.log_every=1")
+        for width, dark in ((360, False), (360, True), (1280, True), (1920, False)):
+            self.browser.open(run / "report.html", width, dark=dark)
+            self.assertLessEqual(self.value("document.documentElement.scrollWidth"), width)
+            sections = self.value("[...document.querySelectorAll('h2')].map(e => e.id)")
+            self.assertEqual(sections, ["curves", "confusion", "classes", "calibration", "roc", "mistakes", "samples",
+                                        "time", "data", "config", "environment", "commands"])
+            self.assertEqual(self.value("[...document.querySelectorAll('nav a')].map(e => e.hash.slice(1))"), sections)
+            self.assertEqual(self.value("[...document.querySelectorAll('svg')].filter(e => e.clientWidth < 150).length"), 0)
+            self.assertGreater(self.value("document.images.length"), 4)
+            self.assertEqual(self.value("[...document.images].filter(e => !e.naturalWidth).length"), 0)
+        self.assertEqual(self.value("document.scripts.length"), 0)
+        self.assertNotEqual(self.value("document.title"), "won")
+        self.assertIn(hostile, self.text("main"))
+        self.browser.open(run / "report.html", printed=True, dark=True)
+        self.assertEqual(self.value("getComputedStyle(document.querySelector('nav')).display"), "none")
+        self.assertEqual(self.value("getComputedStyle(document.body).backgroundColor"), "rgb(246, 247, 249)")
+        self.assertEqual(self.browser.pdf()[:5], b"%PDF-")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include "layers/layers.h"
 #include "layers/memory_plan.h"
 #include "tests/support/error_of.h"
+#include "tests/support/tolerance.h"
 
 #include <string>
 #include <vector>
@@ -117,13 +118,37 @@ layers:
   EXPECT_EQ(MemoryPlan::of(*fused.net, fused.input).operators()[0].what,
             "conv2d 4 3x3 relu, max-pool 3x3 /2");
   const Model unfused = build(text + "fuse: false\n");
-  EXPECT_EQ(MemoryPlan::of(*unfused.net, unfused.input).operators().size(), 12u);
+  EXPECT_EQ(MemoryPlan::of(*unfused.net, unfused.input).operators().size(), 13u);
   EXPECT_EQ(fused.output, unfused.output);
 
   const ParameterArena first(fused.net->parameters(), cpu_device, 1);
   const ParameterArena second(unfused.net->parameters(), cpu_device, 1);
   const Tensor x = rand_normal({2, 32, 32, 3}, 0, 1, 1, 1);
   EXPECT_EQ(fused.net->forward(x).to_vector(), unfused.net->forward(x).to_vector());
+}
+
+TEST(ModelBuilder, UnfusedLayersHaveTheirActivationsBehindThem) {
+  const std::string text = R"(
+layers:
+  - conv2d: {filters: 4, kernel: 3, activation: relu}
+  - batch_norm: {activation: relu}
+  - global_avg_pool2d
+  - dense: {units: 3, activation: tanh}
+  - dense: 2
+)";
+  const Model fused = build(text), unfused = build(text + "fuse: false\n");
+  std::vector<std::string> parts;
+  const MemoryPlan plan = MemoryPlan::of(*unfused.net, unfused.input);
+  for (const PlannedOperator& one : plan.operators()) {
+    parts.push_back(one.what.substr(0, one.what.find(' ')));
+  }
+  EXPECT_EQ(parts, (std::vector<std::string>{"conv2d", "relu", "batch_norm", "relu",
+                                             "global_avg_pool2d", "dense", "tanh", "dense"}));
+  const ParameterArena first(fused.net->parameters(), cpu_device, 1);
+  const ParameterArena second(unfused.net->parameters(), cpu_device, 1);
+  const Tensor x = rand_normal({2, 32, 32, 3}, 0, 1, 1, 1);
+  EXPECT_TRUE(
+      test::close(unfused.net->forward(x).to_vector(), fused.net->forward(x).to_vector(), 1e-6, 0));
 }
 
 TEST(ModelBuilder, OutputActivationBelongsToTheLoss) {

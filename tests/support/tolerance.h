@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/tensor/dtype.h"
+#include "core/tensor/unit_roundoff.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,22 +12,6 @@
 #include <gtest/gtest.h>
 
 namespace whisker::test {
-
-/// Largest relative error of one rounding to `dtype`.
-inline double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 0x1p-53;
-    case DType::f32:
-      return 0x1p-24;
-    case DType::f16:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    default:
-      return 0;
-  }
-}
 
 /// Error allowed relative to the largest element, for a result computed in `dtype` whose longest
 /// sum has `terms` terms. Rounding errors of a sum grow like sqrt(terms) (Higham and Mary 2019);

@@ -178,6 +178,15 @@ void CheckpointWriter::enqueue(std::function<std::string()> job) {
   running_ = std::async(std::launch::async, std::move(job));
 }
 
+void CheckpointWriter::after_saving(std::function<void()> job) {
+  running_ = std::async(std::launch::async,
+                        [before = std::move(running_), job = std::move(job)]() mutable {
+                          std::string note = before.valid() ? before.get() : std::string();
+                          job();
+                          return note;
+                        });
+}
+
 void CheckpointWriter::finish() {
   if (!running_.valid()) return;
   if (std::string note = running_.get(); !note.empty()) note_ = std::move(note);

@@ -50,6 +50,8 @@ class CheckpointWriter {
                  std::map<std::string, std::string> metadata, std::function<void()> after = {});
   /// A message for the user about such files, once they were waited for; "" for none.
   std::string take_note() { return std::exchange(note_, ""); }
+  /// Runs `job`, which throws nothing, on that thread after what is to be saved so far.
+  void after_saving(std::function<void()> job);
   /// Waits until everything is on disk; rethrows the first failure.
   void finish();
 

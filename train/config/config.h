@@ -132,6 +132,7 @@ struct TrainSettings {
   int64_t profile = 0;          // batches in trace.json; 0: none
   int64_t histogram_every = 0;  // steps, of histograms.jsonl; 0: none
   bool log_ranks = false;       // log.rank1.txt, ...
+  bool report = true;           // report.html
   bool tensorboard = false;     // tensorboard/events.out.tfevents...
 };
 

@@ -209,6 +209,9 @@ void train_fields(FieldVisitor& v, TrainSettings& c) {
   v.field("log_ranks", c.log_ranks,
           {.about = "each rank of several also writes its messages and times: log.rank1.txt, ... "
                     "in the run folder"});
+  v.field("report", c.report,
+          {.about = "write report.html in the run folder after epochs, where that takes at most 1 % "
+                    "of the run's time, and at the end"});
   v.field("tensorboard", c.tensorboard,
           {.about = "also write losses, learning rate and metrics for TensorBoard, to tensorboard/ "
                     "in the run folder"});

@@ -5,6 +5,7 @@
 #include "train/config/config.h"
 #include "train/config/device_name.h"
 #include "train/config/memory_limit.h"
+#include "train/config/preprocess_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -332,6 +333,72 @@ void refuse_unexpanded(const YamlNode& path) {
   if (!remedy.empty()) path.fail_expected("a path", remedy);
 }
 
+// A preset's name alone has no keys: model.recompute=true would be one.
+void refuse_key_of_name(const YamlNode& root, std::string_view assignment) {
+  constexpr std::string_view prefix = "model.";
+  const YamlNode* const model = root.find("model");
+  if (!assignment.starts_with(prefix) || !model || !model->is_scalar()) return;
+  const std::string name = model->text();
+  if (name.empty() || name == "from_weights") return;
+  const size_t equals = std::min(assignment.find('='), assignment.size());
+  const std::string_view key = assignment.substr(prefix.size(), equals - prefix.size());
+  const bool deeper = key.find_first_of(".[") != std::string_view::npos;
+  fail(ErrorKind::usage,
+       "command line: {}: model is the name {} alone. Its keys are given with it: "
+       "'model={{preset: {}, {}}}'.",
+       printable(assignment.substr(0, equals)), excerpt(name), printable(name),
+       deeper ? "..."
+              : fmt::format("{}: {}", printable(key),
+                            printable(assignment.substr(std::min(equals + 1, assignment.size())))));
+}
+
+// What a file says of the image's size and of the crop; 0: nothing that is a size.
+DataConfig image_sizes(const YamlNode& root) {
+  DataConfig data;
+  for (const auto& [key, size] : {std::pair("data.image_size", &data.image_size),
+                                  std::pair("data.resize_short", &data.resize_short)}) {
+    const YamlNode* const node = root.find_path(key);
+    if (!node) continue;
+    try {
+      *size = node->as_int();
+    } catch (const Error&) {  // reading the configuration says it
+      *size = 0;
+    }
+  }
+  return data;
+}
+
+// An override of the image's size alone keeps how much of an image the center crop shows. Returns
+// whether it changed the crop.
+bool keep_crop(const DataConfig& before, const std::vector<std::string>& overrides,
+               YamlNode& root) {
+  if (!sets(overrides, "data.image_size") || sets(overrides, "data.resize_short")) return false;
+  const int64_t size = image_sizes(root).image_size;
+  if (before.resize_short <= 0 || before.image_size <= 0 || size <= 0) return false;
+  const double ratio = static_cast<double>(size) / static_cast<double>(before.image_size);
+  const int64_t resize_short = std::lround(static_cast<double>(before.resize_short) * ratio);
+  root.set("data.resize_short", YamlNode::parse(std::to_string(resize_short), "command line"));
+  return resize_short != before.resize_short;
+}
+
+// An override of data.channels alone, to gray, averages what the file says of three channels.
+// Returns whether it did.
+bool keep_gray(const std::vector<std::string>& overrides, YamlNode& root) {
+  const YamlNode* const channels = root.find_path("data.channels");
+  if (!sets(overrides, "data.channels") || !channels->is_scalar() || channels->text() != "1")
+    return false;
+  bool averaged = false;
+  for (const char* key : {"data.mean", "data.std"}) {
+    const YamlNode* const list = root.find_path(key);
+    if (!list || !list->is_sequence() || list->size() != 3 || sets(overrides, key)) continue;
+    double sum = 0;
+    for (size_t i = 0; i < 3; ++i) sum += (*list)[i].as_double();
+    root.set(key, YamlNode::parse(fmt::format("[{}]", sum / 3), "command line"));
+    averaged = true;
+  }
+  return averaged;
+}
+
 // An override of one size drops the other one of the file.
 void keep_one_batch_size(const std::vector<std::string>& overrides, Config& config) {
   const bool whole = sets(overrides, "train.batch_size");
@@ -343,7 +410,13 @@ void keep_one_batch_size(const std::vector<std::string>& overrides, Config& conf
 // A run that is read again keeps the paths of its file.
 Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool new_run = false) {
   refuse_preset(root);
-  for (const std::string& assignment : overrides) root.set_override(as_yaml(assignment));
+  const DataConfig before = image_sizes(root);
+  for (const std::string& assignment : overrides) {
+    refuse_key_of_name(root, assignment);
+    root.set_override(as_yaml(assignment));
+  }
+  const bool cropped = keep_crop(before, overrides, root);
+  const bool averaged = keep_gray(overrides, root);
   for (const std::string_view key : path_keys) {
     const YamlNode* path = root.find_path(key);
     if (path && (new_run || sets(overrides, std::string(key)))) refuse_unexpanded(*path);
@@ -352,6 +425,8 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool 
   ConfigReader reader(&root, "", config.given);
   visit_fields(reader, config);
   reader.refuse_unknown();
+  if (cropped) config.given.emplace(crop_follows_size);
+  if (averaged) config.given.emplace(mean_follows_channels);
   keep_one_batch_size(overrides, config);
   check_together(root, config);
   // Of one rank, until settle_batch_size() knows their number.

@@ -8,13 +8,36 @@ namespace whisker {
 namespace {
 
 // data.train and data.val may move: the fingerprint sees to it that they hold the same images.
-constexpr std::string_view free_keys[] = {
-    "name", "runs", "device", "data.train", "data.val", "data.test", "data.csv", "data.workers",
-    "data.prefetch", "data.cache_limit_mib", "data.max_bad", "schedule.restart", "train.epochs",
-    "train.early_stopping.patience", "train.time_budget_minutes", "train.log_every",
-    "train.profile", "train.log_ranks", "train.tensorboard", "train.histogram_every",
-    "checkpoint.every", "checkpoint.keep", "runtime.threads", "runtime.graph",
-    "runtime.memory.mode", "runtime.memory.limit", "init.from", "data.header", "data.text.rules"};
+constexpr std::string_view free_keys[] = {"name",
+                                          "runs",
+                                          "device",
+                                          "data.train",
+                                          "data.val",
+                                          "data.test",
+                                          "data.csv",
+                                          "data.workers",
+                                          "data.prefetch",
+                                          "data.cache_limit_mib",
+                                          "data.max_bad",
+                                          "schedule.restart",
+                                          "train.epochs",
+                                          "train.early_stopping.patience",
+                                          "train.time_budget_minutes",
+                                          "train.log_every",
+                                          "train.profile",
+                                          "train.log_ranks",
+                                          "train.report",
+                                          "train.tensorboard",
+                                          "train.histogram_every",
+                                          "checkpoint.every",
+                                          "checkpoint.keep",
+                                          "runtime.threads",
+                                          "runtime.graph",
+                                          "runtime.memory.mode",
+                                          "runtime.memory.limit",
+                                          "init.from",
+                                          "data.header",
+                                          "data.text.rules"};
 
 // Older runs have no value of these: see read_run_config(). The data's fingerprint tells.
 constexpr std::string_view fixed_keys[] = {"name", "runs", "data.header", "data.text.rules"};

@@ -102,9 +102,13 @@ void data_fields(FieldVisitor& v, DataConfig& c) {
            "height and width of training images, for networks that take any size; 0: image_size",
        .low = 0,
        .high = 4096});
-  v.field("channels", c.channels, {.about = "1 (gray) or 3 (RGB)", .low = 1, .high = 3});
+  v.field("channels", c.channels,
+          {.about = "1 (gray) or 3 (RGB); an override to 1 alone averages mean and std",
+           .low = 1,
+           .high = 3});
   v.field("resize_short", c.resize_short,
-          {.about = "validation: shorter side before the center crop, pixels; 0: image_size",
+          {.about = "validation: shorter side before the center crop, pixels; 0: image_size; an "
+                    "override of image_size alone changes it in proportion",
            .low = 0,
            .high = 8192});
   v.field(

@@ -122,7 +122,6 @@ Preprocess changed_preprocess(const Preprocess& stored, const std::vector<std::s
          size.width, size.height);
   }
   std::vector<std::string> overrides;
-  bool other_size = false, other_short = false;
   for (const std::string& setting : settings) {
     const std::string key = "data." + setting.substr(0, setting.find('='));
     std::vector<std::string> known;
@@ -132,19 +131,9 @@ Preprocess changed_preprocess(const Preprocess& stored, const std::vector<std::s
       fail(ErrorKind::usage, "--input: expected KEY=VALUE with one of the keys {}, got {}",
            fmt::join(known, ", "), excerpt(setting));
     }
-    other_size = other_size || key == "data.image_size";
-    other_short = other_short || key == "data.resize_short";
     if (!is_channels(setting)) overrides.push_back("data." + setting);
   }
-  if (other_size && !other_short) overrides.emplace_back("data.resize_short=0");  // see below
-  const DataConfig before = read_config_text(data_text(preprocess), "--input").data;
-  DataConfig data = read_config_text(data_text(preprocess), "--input", overrides).data;
-  if (other_size && !other_short) {
-    data.resize_short =
-        std::lround(static_cast<double>(before.resize_short) *
-                    static_cast<double>(data.image_size) / static_cast<double>(before.image_size));
-  }
-  return preprocess_of(data);
+  return preprocess_of(read_config_text(data_text(preprocess), "--input", overrides).data);
 }
 
 std::string replaced_settings(const Preprocess& stored, const Preprocess& changed) {

@@ -13,6 +13,11 @@
 
 namespace whisker {
 
+/// In Config::given: an override of data.image_size changed data.resize_short in proportion; one of
+/// data.channels averaged data.mean and data.std. For resolve_config() to say.
+inline constexpr std::string_view crop_follows_size = "data.resize_short of data.image_size",
+                                  mean_follows_channels = "data.mean of data.channels";
+
 /// The preprocessing that a preset's ImageNet weights expect; nothing for other names. `own` is
 /// what some of its weights have of the data section: WeightsTag::data.
 std::optional<Preprocess> preset_preprocess(std::string_view preset, const YamlNode& own = {});

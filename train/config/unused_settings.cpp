@@ -153,8 +153,9 @@ const std::vector<Rule>& rules() {
       {{"schedule.restart"},
        restarts_something,
        "another schedule.kind than constant, schedule.warmup or schedule.restart_factor"},
+      // unfreeze_at restarts it; where that comes too late, its own line says so.
       {{"schedule.restart_factor"},
-       [](const Config& c, int) { return c.schedule.restart > 0; },
+       [](const Config& c, int) { return c.schedule.restart > 0 || c.unfreeze_at > 0; },
        "schedule.restart above 0"},
       {{"init.key", "init.skip", "init.new_head"},
        [](const Config& c, int) { return !c.init.from.empty(); },
@@ -229,7 +230,7 @@ const std::vector<Rule>& rules() {
        "train.overfit_batches 0"},
       {{"augment"},
        [](const Config& c, int world) {
-         return c.features == FeatureKind::computed || world > 1 || unfreezes(c, world);
+         return c.features == FeatureKind::computed || world > 1 || c.unfreeze_at > 0;
        },
        "features computed, or unfreeze_at"},
       {{"augment.crop_scale", "augment.crop_ratio"},

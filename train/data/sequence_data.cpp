@@ -440,6 +440,11 @@ RunData open_series(const Config& config, Partition part) {
   input.step_seconds = train.step_seconds;
   note_bad_rows(train.bad, run);
   add_notes(train.notes, "data.train", run);
+  for (size_t i = 0; i < input.columns.size(); ++i) {
+    std::vector<double> values;
+    for (int64_t row = 0; row < train.rows(); ++row) values.push_back(train.at(row, i));
+    add_note("data.train", placeholder_note(std::move(values), input.column_names()[i]), run);
+  }
   const int64_t few = config.train.overfit_batches * config.train.batch_size;  // 0: all
   WindowRange range{.begin = 0, .end = train.rows(), .stride = data.series.stride, .most = few};
   const auto fit = [&] {

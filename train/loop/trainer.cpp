@@ -415,6 +415,7 @@ bool Trainer::finish_epoch() {
   report(std::move(event));
   const bool due = config.checkpoint.every == 0 || state_.step % config.checkpoint.every == 0;
   if (due || last || stop_reason_) save_last();
+  if (after_epoch_ && folder_.writes()) writer_.after_saving(after_epoch_);
   pace_.add_between_epochs(now() - begin - prepared_);
   return true;
 }

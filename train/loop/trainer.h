@@ -18,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,9 @@ class Trainer {
   /// whatever the clock says, and as far as that one came. See check_repeatable().
   void repeat(const TrainState& recorded);
   TrainResult run();
+  /// After each epoch calls `observe`, which throws nothing, on another thread, when the epoch's
+  /// weights are on disk; on the rank that writes the run folder.
+  void after_epochs(std::function<void()> observe) { after_epoch_ = std::move(observe); }
 
  private:
   bool run_epoch();
@@ -157,6 +161,7 @@ class Trainer {
   int64_t epoch_examples_ = 0;  // since the epoch (or the resume) began
   int64_t epoch_batches_ = 0;   // likewise
   StageTimes times_;
+  std::function<void()> after_epoch_;
 };
 
 }  // namespace whisker

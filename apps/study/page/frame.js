@@ -12,6 +12,7 @@ function updateNode(node, view, backward, now) {
   }
   view.element.classList.toggle('waiting', tensor === undefined && !started);
   view.element.classList.toggle('now', now);
+  view.element.classList.toggle('dead', backward && tensor !== undefined && normOf(tensor) === 0);
   if (view.norm) {
     view.norm.textContent = tensor === undefined ? '' : `‖${backward ? '∇' : 'y'}‖ ${number(normOf(tensor))}`;
   }
@@ -142,6 +143,13 @@ function foldAll(open) {
   redraw();
 }
 
+// page.html#12 shows frame 12.
+function followAddress() {
+  const frame = Number(location.hash.slice(1));
+  if (frame >= 1) goTo(frame - 1);
+}
+addEventListener('hashchange', followAddress);
+
 function legend() {
   const sample = (style, text, of, rx = 4) => {
     const image = canvas(of, 24, 16);
@@ -160,7 +168,7 @@ function legend() {
       sample('positive', 'positive', 'heat', 0),
       sample('negative', 'negative: the stronger, the nearer to the largest of its tensor', 'heat', 0),
       sample('odd', 'not finite', 'heat', 0), word('┄', 'the operator and its step backward'),
-      word('hollow', 'has not run yet')),
+      word('hollow', 'has not run yet'), sample('dead', 'the gradient is 0', 'drawing')),
     line('Keys: n or → next, p or ← previous, b the loss, f the end, / search, v all values, ' +
       '+ − 0 zoom, Enter on a box as a click.'),
     line(leftOut(), 'note'));
@@ -222,4 +230,5 @@ if (entries.length > 0) {
   drawGraph();
   fit(false);
   showFrame();
+  followAddress();
 }

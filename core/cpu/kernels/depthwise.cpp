@@ -3,7 +3,7 @@
 
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,7 +6,7 @@
 
 #include "core/backend/geometry.h"
 #include "core/cpu/support/element.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <limits>

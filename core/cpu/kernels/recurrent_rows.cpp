@@ -2,7 +2,7 @@
 #include "core/cpu/kernels/recurrent_rows.h"
 
 #include "core/cpu/support/vector_math.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 namespace whisker::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vectorize.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 #include <cstring>

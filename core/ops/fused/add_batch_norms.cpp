@@ -1,6 +1,7 @@
 // Two batch norms whose results are added, as one operator where the device has kernels over both:
 // neither the second's result nor its gradient is stored, and relu's slope is found from both
 // tensors again.
+#include "core/autograd/op_attributes.h"
 #include "core/ops/checks.h"
 #include "core/ops/norm.h"
 
@@ -42,6 +43,8 @@ Tensor add_batch_norms(const Tensor& x, const BatchNormOperands& norm, const Ten
   fused->normalise(first, second, y);
   note_pending(first.running);
   note_pending(second.running);
+  describe_op("epsilon {}, added_epsilon {}{}", norm.options.epsilon, added_norm.options.epsilon,
+              activation == Activation::none ? "" : ", relu");
   record("add_batch_norms",
          {&x, &norm.gamma, &norm.beta, &added, &added_norm.gamma, &added_norm.beta}, y,
          [fused, first = SavedNorm(first), second = SavedNorm(second)](Gradients& g) {

@@ -1,9 +1,11 @@
 // A batch_norm with its activation and the convolution behind it as one operator, for devices whose
 // convolutions normalise what they read. Only x, what the convolution before left, is kept.
 #include "core/autograd/autograd.h"
+#include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/ops/checks.h"
 #include "core/ops/norm.h"
+#include "core/ops/window.h"
 
 namespace whisker {
 namespace {
@@ -53,6 +55,9 @@ Convolved batch_norm_conv2d(const Tensor& x, const BatchNormOperands& norm, cons
       .y = empty({geometry.n, geometry.h_out, geometry.w_out, geometry.c_out}, x.options()),
       .sums = empty({3, geometry.c_out}, {.device = x.device()})};
   call.kernels->convolve_normalised(geometry, call.norm, w, {.y = result.y, .sums = result.sums});
+  if (op_attributes) {
+    *op_attributes = fmt::format("{}, {}", attributes_of(norm.options), attributes_of(geometry));
+  }
   record(
       "batch_norm_conv2d", {&x, &norm.gamma, &norm.beta, &w}, result.y,
       [kernels = call.kernels, geometry, norm = SavedNorm(call.norm), w = save(w)](Gradients& g) {

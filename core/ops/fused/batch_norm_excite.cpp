@@ -2,6 +2,7 @@
 // the device's batch norm multiplies: excite hands on the gradient of its result as it is, and the
 // norm's backward reads it with the factors and the mean's gradient. None is written out as large
 // as the image.
+#include "core/autograd/op_attributes.h"
 #include "core/ops/checks.h"
 #include "core/ops/norm.h"
 
@@ -33,6 +34,7 @@ Tensor batch_norm_excite(const Tensor& x, const BatchNormOperands& norm,
   const auto shared = std::make_shared<Tensor>();  // the factors, from excite's backward to here
   const Tensor* const inputs[] = {&x, &norm.gamma, &norm.beta};
   const Tensor* const outputs[] = {&z, &squeezed};
+  if (op_attributes) *op_attributes = attributes_of(norm.options);
   record(
       "batch_norm_squeeze", inputs, outputs,
       [shared, norm = SavedNorm(checked),

@@ -1,7 +1,9 @@
 // A batch norm and the max-pooling behind it, as one operator where the device has passes over
 // both: it keeps x at each window's argmax instead of the norm's result.
+#include "core/autograd/op_attributes.h"
 #include "core/ops/checks.h"
 #include "core/ops/norm.h"
+#include "core/ops/window.h"
 
 namespace whisker {
 
@@ -32,6 +34,9 @@ Tensor batch_norm_max_pool2d(const Tensor& x, const BatchNormOperands& norm,
   FusedNormPool* const norms = backend_of(x.device()).fused_norm_pool();
   norms->normalise(checked, argmax, y);
   note_pending(checked.running);
+  if (op_attributes) {
+    *op_attributes = fmt::format("{}, {}", attributes_of(norm.options), attributes_of(geometry));
+  }
   record("batch_norm_max_pool2d", {&x, &norm.gamma, &norm.beta}, y,
          [norms, geometry, norm = SavedNorm(checked, needs_grad(x)), x_at_argmax = save(argmax.x),
           positions = save_if(needs_grad(x), argmax.positions)](Gradients& g) {

@@ -13,8 +13,12 @@
 namespace whisker {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 // x, fc.weight, 1 matmul of layer fc, 2 relu, 3 sum; in f64.
 Recording recorded_step() {
@@ -32,6 +36,10 @@ Recording recorded_step() {
   Recording recording = recorder.recording();
   recording.title = "step";
   return recording;
+}
+
+Tensor reshape_twice(const Tensor& x) {
+  return x.reshape({4}).reshape({2, 2});
 }
 
 TapeEntry& entry_named(Recording& recording, const std::string& name) {
@@ -103,6 +111,30 @@ TEST(RecordingComparison, OtherShapesDifferAndOperatorsOfOneSideAreSaid) {
   EXPECT_FALSE(result.agrees(64));
   EXPECT_THAT(result.unmatched,
               ElementsAre("x is (2,2) in A, (4) in B", "A alone has 2 relu", "B alone has 2 abs"));
+}
+
+// As attention is on one device and not on another.
+TEST(RecordingComparison, OperatorsBehindThoseOfOneSideHaveTheirPartners) {
+  const auto step = [](bool fused) {
+    const Tensor x = leaf({1, -1, 2, 1}, {2, 2}), w = leaf({1, 2, 3, 4}, {2, 2});
+    StepRecorder recorder({.values = true});
+    recorder.name(x, "x");
+    recorder.name(w, "w");
+    const Tensor z = fused ? matmul(x, w) : matmul(x.reshape({1, 2, 2}), w).reshape({2, 2});
+    backward(sum(reshape_twice(relu(z))));
+    return recorder.recording();
+  };
+  const RecordingComparison result = RecordingComparison::of(step(true), step(false));
+  EXPECT_TRUE(result.agrees(0)) << result.text(64, 0);
+  EXPECT_EQ(result.misshapen, 0);
+  EXPECT_THAT(result.unmatched, AllOf(Not(IsEmpty()), Each(HasSubstr("B alone has "))));
+}
+
+TEST(RecordingComparison, AReluThatDecidesOtherwiseIsNamed) {
+  Recording other = recorded_step();
+  entry_named(other, "relu").outputs[0].value.all[1] = 0;
+  const RecordingComparison result = RecordingComparison::of(recorded_step(), other);
+  EXPECT_THAT(result.text(64, 0), HasSubstr("\n2 relu has zeros that the other side has not: "));
 }
 
 // A tensor of a file over f32 values that outlive it.

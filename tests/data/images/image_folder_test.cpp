@@ -4,6 +4,7 @@
 #include "core/io/file.h"
 #include "data/codec/encode_jpeg.h"
 #include "data/codec/unsupported_formats.h"
+#include "data/images/shared_images.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_data.h"
@@ -339,7 +340,17 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   folder.write("flat/cat.1.jpg");
   folder.write("flat/dog.1.jpg");
   EXPECT_THAT(error_of(folder / "flat"),
-              AllOf(HasSubstr("got 2 images outside"), HasSubstr("'{label}.*.jpg'")));
+              AllOf(HasSubstr("got 2 images outside"), HasSubstr("'{label}.*.jpg'"),
+                    HasSubstr("If a table lists their labels, name it: data.csv=FILE.")));
+  const std::pair<std::string, std::string> flat[] = {
+      {"{}.{}.jpg", "{label}.#.*"}, {"{} ({}).jpg", "{label} (#).*"}, {"{}{}.jpg", "{label}#.*"}};
+  for (const auto& [name, pattern] : flat) {
+    for (const char* label : {"cat", "big_dog"}) {
+      for (int i : {1, 22}) folder.write(pattern + "/" + fmt::format(fmt::runtime(name), label, i));
+    }
+    EXPECT_THAT(error_of(folder / pattern),
+                HasSubstr(fmt::format("to '{}', which reads 'big_dog', 'cat'.", pattern)));
+  }
   folder.write("both/train/cat/1.jpg");
   folder.write("both/val/cat/1.jpg");
   EXPECT_THAT(error_of(folder / "both"), HasSubstr("Name one of the splits instead"));
@@ -443,10 +454,30 @@ TEST(ImageFolder, CopiesStayOnOneSide) {
   TemporaryFolder same;
   for (const char* name : {"cat/1.jpg", "cat/2.jpg", "dog/1.jpg"}) same.write(name, "the same");
   same.write("dog/2.jpg", "another1");
-  const ImageFolder alike = open_image_folder(same.path());
+  ImageFolder alike = open_image_folder(same.path());
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { split_stratified(alike, 0.5, 1); }),
               AllOf(HasSubstr("the 2 examples of class 'cat' are copies"),
                     HasSubstr("whisker data check")));
+  EXPECT_EQ(find_contradictions(alike).count, 3);
+  EXPECT_EQ(find_shared(alike, alike).count, 4);
+}
+
+// As 666.jpg and 11702.jpg of the cats and dogs of Microsoft.
+TEST(ImageFolder, EmptyFilesAreNoCopies) {
+  TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg"}) folder.write(name, "");
+  for (const char* name : {"cat/2.jpg", "cat/3.jpg", "dog/2.jpg", "dog/3.jpg"}) {
+    folder.write(name, name);
+  }
+  ImageFolder all = open_image_folder(folder.path());
+  EXPECT_EQ(find_contradictions(all).count, 0);
+  const SplitFolder split = split_stratified(all, 0.3, 1);
+  EXPECT_EQ(split.copies, 0);
+  EXPECT_EQ(split.contradictions.count, 0);
+  TemporaryFolder other;
+  for (const char* name : {"cat/7.jpg", "dog/7.jpg"}) other.write(name, "");
+  ImageFolder val = open_image_folder(other.path());
+  EXPECT_EQ(find_shared(val, all).count, 0);
 }
 
 TEST(ImageFolder, ReadsTheAntsAndBees) {

@@ -217,6 +217,9 @@ TEST(LabelledText, FoldersWithoutTextsSayWhatIsExpected) {
               testing::AllOf(HasSubstr("holds no labelled text ("),
                              HasSubstr("1.txt:1: '1' is not a class of the model"),
                              HasSubstr("class folders with a file per text")));
+  for (const char* name : {"news/sci.space/59848", "news/alt.atheism/49960"}) folder.write(name);
+  EXPECT_THAT(refused(folder / "news", {}),
+              HasSubstr("holds no labelled text (0 of 2 files used: 2 not a .txt file). Expected"));
 }
 
 // --- batches -------------------------------------------------------------------------------------

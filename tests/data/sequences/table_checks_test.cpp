@@ -121,6 +121,55 @@ TEST_F(TableChecks, AnotherSeparatorIsNamed) {
   EXPECT_THAT(
       message_of(ErrorKind::data, [&] { read_labelled_text(folder_.path() / "t.tsv", {}); }),
       HasSubstr("end at tabs, but 'pos,a' may be several that end at commas"));
+  // As the households of UCI: no column of that name, as there is one.
+  folder_.write("t.txt", "Date;Volt\n1/1/2007;2.5\n");
+  const SeriesInput volt{.columns = {"Volt"}, .targets = {"Volt"}};
+  EXPECT_THAT(
+      message_of(ErrorKind::data, [&] { read_series(folder_.path() / "t.txt", volt, 1); }),
+      HasSubstr("'Date;Volt' may be several that end at semicolons. Name the file .csv, where "
+                "semicolons end fields, or separate them by spaces."));
+}
+
+// Iris and many others have it last, with data.label_column left at 1.
+TEST_F(TableChecks, LabelInAnotherColumnIsNamed) {
+  const auto table = [](const std::string& header, std::initializer_list<const char*> labels) {
+    std::string content = header;
+    int i = 0;
+    for (const char* const label : labels) {
+      content += fmt::format("{},1.5,{}\n", 0.5 + i, label);
+      ++i;
+    }
+    return content;
+  };
+  EXPECT_THAT(rows_refused(table("a,b,kind\n", {"x", "y", "x", "y"})),
+              HasSubstr("t.csv: column 1 ('a') is read as the label, and column 3 ('kind') as a "
+                        "value, but it holds words in all rows: 'x', 'y'. If they are the labels: "
+                        "data.label_column=3 "));
+  EXPECT_THAT(rows_refused(table("", {"x", "y", "x", "y"})), HasSubstr("data.label_column=3 "));
+  for (const auto& words : {std::initializer_list<const char*>{"u", "v", "x", "y"},
+                            {"3%", "4%", "3%", "4%"},
+                            {"2020-01-01", "2020-01-02", "2020-01-01", "2020-01-02"}}) {
+    EXPECT_THAT(rows_refused(table("", words)), HasSubstr("no row could be used"));
+  }
+  EXPECT_EQ(rows(table("", {"x", "y", "x", "y"}), {.label_column = "3"}).labels.size(), 4u);
+}
+
+TEST_F(TableChecks, LabelsThatAreHardlyClassesAreTold) {
+  std::string numbered, measured;
+  for (int i = 0; i < 12; ++i) {
+    numbered += fmt::format("{},1.5,{}\n", i + 1, i % 2);
+    measured += fmt::format("{},1,{}\n", 0.5 + i % 6, i % 2);
+  }
+  EXPECT_THAT(rows_refused(numbered),
+              HasSubstr("t.csv: column 1 is read as the label, and no two of the 12 rows have the "
+                        "same: data.label_column names another column."));
+  EXPECT_THAT(rows(numbered, {.rules = 2}).notes, Contains(HasSubstr("data.rules 2 reads")));
+  EXPECT_THAT(rows("a,b,c\n" + measured).notes,
+              Contains(HasSubstr("column 1 ('a') is read as the label, although 12 of 12 rows hold "
+                                 "a number with decimals in it: data.label_column names another")));
+  EXPECT_THAT(rows(measured, {.label_column = "3"}).notes, IsEmpty());
+  EXPECT_THAT(rows(measured, {.classes = {"0.5", "1.5", "2.5", "3.5", "4.5", "5.5"}}).notes,
+              IsEmpty());
 }
 
 TEST_F(TableChecks, QuotesOfTabSeparatedFilesAreReadWhereAllAreSuch) {

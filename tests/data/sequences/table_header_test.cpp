@@ -85,10 +85,13 @@ TEST_F(TableHeader, ThatCallsAnotherColumnTheLabelIsRefused) {
       EXPECT_THAT(rows_refused(fmt::format("a,b,{}\n", word) + two_rows, {.header = header}),
                   AllOf(HasSubstr("column 1 is read as the label, but the first row calls it 'a'"),
                         HasSubstr(fmt::format("column 3 '{}'", word)),
-                        HasSubstr("data.label_column=a or data.label_column=")))
+                        HasSubstr("data.label_column=a or ")))
           << word;
     }
   }
+  EXPECT_THAT(rows_refused("length (cm),b,label\n" + two_rows),
+              HasSubstr("'data.label_column=length (cm)' or data.label_column=label"))
+      << "for a shell";
   const std::string header = "a,b,label\n" + two_rows;
   EXPECT_THAT(rows(header, {.label_column = "a"}).labels, ElementsAre("1", "2"));
   EXPECT_THAT(rows(header, {.label_column = "3"}).labels, ElementsAre("0.25", "1"));

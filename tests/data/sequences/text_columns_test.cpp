@@ -48,6 +48,8 @@ TEST_F(TextColumnsTest, OfTwoColumnsOfTextNobodyChoosesOne) {
               HasSubstr("the text may be column 2 ('Title') or column 3 ('Description'), and one "
                         "column is read. Set data.text.text_column=2 or data.text.text_column=3."));
   EXPECT_THAT(texts_refused(news), HasSubstr("the text may be column 2 or column 3"));
+  EXPECT_THAT(texts_refused("1,17,a b c,d e f g\n2,18,b c d,e f g h\n"),
+              HasSubstr("may be column 2 or column 3 or column 4, and one"));
   EXPECT_THAT(texts_refused("class,review,comment\n" + news), HasSubstr("('review') or"));
   EXPECT_THAT(texts("class,text,title\n" + news).notes,
               Contains(HasSubstr("of 3 columns, 1 and 2 are read; not read: column 3 ('title') "

@@ -147,8 +147,12 @@ TEST(TimeOrder, StepsUnlikeTheOthersAreTold) {
       "s.csv: rows are 1 day apart (column 1); 1 of 19 steps is 4 days: windows take the rows "
       "for evenly spaced");
   EXPECT_EQ(note(days(20, [](int i) { return i % 7 > 0 && i % 7 < 6; })), "") << "weekends";
-  EXPECT_THAT(note(days(40, [](int i) { return i % 7 > 0 && i % 7 < 6 && i != 10; })),
-              HasSubstr("1 of 39 steps is 2 days"));
+  const auto without = [&](int first, int last) {  // of weekdays
+    return note(days(40, [=](int i) { return i % 7 > 0 && i % 7 < 6 && (i < first || i > last); }));
+  };
+  EXPECT_EQ(without(10, 10), "") << "a holiday";
+  EXPECT_EQ(without(12, 15), "") << "two, and a weekend";
+  EXPECT_THAT(without(10, 18), HasSubstr("1 of 39 steps is 8 days"));
   EXPECT_EQ(note(days(20, [](int i) { return i % 7 == 3; }), &step), "");
   EXPECT_EQ(step, 7 * 86400);
   std::vector<std::string> months;
@@ -222,6 +226,27 @@ TEST(TimeOrder, AnHourBackIsTheEndOfSummerTime) {
             "summer time ends: rows are read in the order of the file; ");
   std::swap(times[100], times[300]);
   EXPECT_THAT(notes_on(file_of({times})), HasSubstr("older than the row before"));
+  std::vector<std::string> hours;  // 2:00 occurs twice
+  for (int i = 0; i < 600; ++i) {
+    const int hour = i < 123 ? i : i - 1;
+    hours.push_back(fmt::format("2023-10-{:02} {:02}:00:00", 1 + hour / 24, hour % 24));
+  }
+  EXPECT_EQ(notes_on(file_of({hours})),
+            "s.csv: 1 of 600 rows has the time of the row before (column 1), as where summer time "
+            "ends: rows are read in the order of the file; ");
+}
+
+// As the hourly consumption of PJM is published.
+TEST(TimeOrder, DaysFromTheLastToTheFirstAreOneSeries) {
+  std::vector<std::string> times;
+  for (int day = 20; day > 0; --day) {
+    for (int hour = 0; hour < 24; ++hour) {
+      times.push_back(fmt::format("2004-12-{:02} {:02}:00:00", day, hour));
+    }
+  }
+  EXPECT_THAT(notes_on(file_of({times})),
+              HasSubstr("19 of 480 rows are older than the row before (column 1): rows are read in "
+                        "the order of the file; sort it by time"));
 }
 
 TEST(TimeOrder, ARowWithoutADateAmongDatesIsLeftOut) {
@@ -271,6 +296,28 @@ TEST(TimeOrder, SeriesOneBehindTheOtherAreTold) {
   }
   EXPECT_EQ(notes_on(file_of({blocks({"Rome", "Oslo"}, 10), daily(20)})), "") << "one series";
   EXPECT_EQ(notes_on(file_of({blocks({"a", "b", "c", "d"}, 4)})), "") << "too short for series";
+  RowFile stores = file_of({blocks({"1", "2"}, 10)});
+  EXPECT_EQ(notes_on(stores), "") << "may be years, or parts";
+  stores.names = {"Store", "sales"};
+  EXPECT_THAT(notes_on(stores), HasSubstr("column 1 ('Store') holds '1' before line 11"));
+}
+
+// As the turbines of C-MAPSS: a number of the engine, and cycles from 1 on.
+TEST(TimeOrder, SeriesWhoseRowsAreCountedAnewAreTold) {
+  const auto said = [](const std::vector<int>& lengths) {
+    std::vector<std::string> units, cycles;
+    for (size_t unit = 0; unit < lengths.size(); ++unit) {
+      for (int i = 1; i <= lengths[unit]; ++i) {
+        units.push_back(fmt::format("{}", unit + 1));
+        cycles.push_back(fmt::format("{}", i));
+      }
+    }
+    return notes_on(file_of({units, cycles}));
+  };
+  EXPECT_THAT(said({30, 41, 25}),
+              HasSubstr("column 1 holds '1' before line 31 and '2' from there"));
+  EXPECT_EQ(said({31, 28, 31, 30, 12}), "") << "days of months";
+  EXPECT_EQ(said({12, 12, 12, 5}), "") << "months of years";
 }
 
 }  // namespace

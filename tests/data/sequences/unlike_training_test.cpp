@@ -101,6 +101,19 @@ TEST(Scalings, ValuesThatAreAllTheSameAreNamed) {
   EXPECT_EQ(constant_note(std::span(scaling).first(1), names), "");
 }
 
+// As carbon monoxide in the air of UCI, where -200 is no measurement.
+TEST(Scalings, ValuesThatMayStandForMissingOnesAreNamed) {
+  std::vector<double> values = {-200, 2.6, -200, 0.5, 11.9, NAN, 1, 2, 3, 4, -200, 5};
+  EXPECT_EQ(placeholder_note(values, "column 'CO'"),
+            "column 'CO' holds -200 in 3 of 11 rows, and 0.5 to 11.9 in the others: if it stands "
+            "for a missing value, leave the field empty");
+  EXPECT_EQ(placeholder_note({-200, 2, -200, 3, 4, 5, 6, 7, 8, 9}, "a"), "") << "twice";
+  EXPECT_EQ(placeholder_note({-9, -9, -9, 1, 2, 3, 4, 5, 6, 17}, "a"), "") << "not far";
+  EXPECT_EQ(placeholder_note({-1, -1, -1, 1, 1, 1, 1, 1, 1, 1, 1}, "a"), "") << "two kinds";
+  EXPECT_EQ(placeholder_note({0, 0, 0, 91, 92, 93, 94, 95, 96, 97, 98}, "a"), "");
+  EXPECT_EQ(placeholder_note({NAN}, "a"), "");
+}
+
 TEST(TextStream, TokensThatFillNoStepAreCounted) {
   const std::vector<int64_t> tokens(41, 2);
   EXPECT_EQ(TextStream(tokens, {.rows = 4}).unread_note(), "");

@@ -343,6 +343,21 @@ TEST(CheckpointWriting, FailureIsRethrownByTheNextCall) {
   EXPECT_THROW(writer.save_best(folder / "x.safetensors", {}, {}), Error);
 }
 
+TEST(CheckpointWriting, WhatFollowsASaveFindsItOnDisk) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer(folder.path(), 1);
+  bool there = false;
+  writer.save_best(folder / "best.safetensors", {}, {});
+  writer.after_saving([&] { there = std::filesystem::exists(folder / "best.safetensors"); });
+  writer.finish();
+  EXPECT_TRUE(there);
+  there = false;
+  writer.save_best(folder / "missing/best.safetensors", {}, {});
+  writer.after_saving([&] { there = true; });
+  EXPECT_THROW(writer.finish(), Error);
+  EXPECT_FALSE(there);
+}
+
 TEST(CheckpointWriting, NamesTheFirstTensorThatIsNotFinite) {
   const auto tensor = [](const char* name, float value) {
     const std::array<float, 2> values = {1, value};

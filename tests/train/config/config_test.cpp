@@ -43,6 +43,11 @@ TEST(Config, ErrorsSayPlaceKeyExpectationAndValue) {
   EXPECT_THAT(error_of("train: {epochs: 3}\n"), HasSubstr("model: expected a preset's name"));
   EXPECT_THAT(error_of(""), HasSubstr("model: expected"));
   EXPECT_THAT(error_of("- a\n"), HasSubstr("test.yaml:1:1"));
+  EXPECT_EQ(error_of("model: resnet18\n", {"model.recompute=true"}),
+            "command line: model.recompute: model is the name 'resnet18' alone. Its keys are given "
+            "with it: 'model={preset: resnet18, recompute: true}'.");
+  EXPECT_THAT(error_of("model: resnet18\n", {"model.values.n3=2"}),
+              HasSubstr("'model={preset: resnet18, ...}'"));
   EXPECT_THAT(error_of("model: chollet\nzzzzqqq: 1\n"),
               HasSubstr("Valid keys here: name, runs, seed"));
 }
@@ -79,6 +84,26 @@ TEST(Config, KeysThatBelongTogetherAreChecked) {
               HasSubstr("Set data.val_split=0"));
   EXPECT_THAT(error_of("model: chollet\ndata: {image_size: 96, resize_short: 72}\n"),
               HasSubstr("2:38: data.resize_short: expected 0 or at least data.image_size 96"));
+  // --imgsz 48 of a recipe: the crop shows as much of an image.
+  const auto short_side = [](const std::vector<std::string>& overrides) {
+    return read_config_text("model: chollet\ndata: {image_size: 96, resize_short: 108}\n", "t",
+                            overrides)
+        .data.resize_short;
+  };
+  EXPECT_EQ(short_side({}), 108);
+  EXPECT_EQ(short_side({"data.image_size=48"}), 54);
+  EXPECT_EQ(short_side({"data.image_size=224"}), 252);
+  EXPECT_EQ(short_side({"data.image_size=48", "data.resize_short=108"}), 108);
+  EXPECT_EQ(read_config_text("model: chollet\n", "t", {"data.image_size=48"}).data.resize_short, 0);
+  const auto mean = [](const std::vector<std::string>& overrides) {
+    return read_config_text("model: chollet\ndata: {mean: [0.5, 0.4, 0.3], std: [0.2, 0.2, 0.2]}\n",
+                            "t", overrides)
+        .data.mean;
+  };
+  EXPECT_EQ(mean({"data.channels=3"}).size(), 3u);
+  ASSERT_EQ(mean({"data.channels=1"}).size(), 1u);
+  EXPECT_NEAR(mean({"data.channels=1"})[0], 0.4, 1e-12);
+  EXPECT_EQ(mean({"data.channels=1", "data.mean=[0.7]"}), std::vector<double>{0.7});
   const std::string most = "model: chollet\ndata: {image_size: 16, resize_short: 256}\n";
   EXPECT_EQ(error_of(most, {"data.train_image_size=512"}), "no error");
   EXPECT_THAT(error_of(most, {"data.train_image_size=513"}),

@@ -94,6 +94,20 @@ Config on_folder(const std::filesystem::path& folder, std::vector<std::string> o
   return read_config_text("model: small_resnet\n", "t", overrides);
 }
 
+TEST(ResolveConfig, SaysWhatAnOverrideChangedBeside) {
+  const std::string text =
+      "model: chollet\ndata: {train: a, val: b, image_size: 96, resize_short: 108, "
+      "mean: [0.4, 0.5, 0.6], std: [0.2, 0.2, 0.2]}\n";
+  const auto said = [&](const std::vector<std::string>& overrides) {
+    return resolved(read_config_text(text, "t", overrides)).notes;
+  };
+  EXPECT_THAT(said({"data.image_size=48", "data.channels=1"}),
+              ElementsAre("data.resize_short=54, in proportion to data.image_size=48",
+                          "data.mean=[0.5] and data.std=[0.2] for gray images: averages"));
+  EXPECT_THAT(said({"data.image_size=96"}), IsEmpty());
+  EXPECT_THAT(said({"data.image_size=48", "data.resize_short=54"}), IsEmpty());
+}
+
 TEST(ResolveConfig, SplitFoldersAreUsedAsTheyAre) {
   const TemporaryFolder data;
   write_stripes(data / "Training", 2, 6);

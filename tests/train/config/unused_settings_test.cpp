@@ -123,6 +123,10 @@ TEST(UnusedSettings, BeyondTheRunsEndAre) {
   EXPECT_THAT(unused_of({"freeze=[backbone]", "unfreeze_at=10", "unfreeze_last=0.5"}),
               ElementsAre("unfreeze_at, unfreeze_last have no effect: they are for train.epochs "
                           "above unfreeze_at"));
+  EXPECT_THAT(unused_of({"freeze=[backbone]", "unfreeze_at=10", "features=cached",
+                         "schedule.restart_factor=0.3", "augment.mixup=1"}),
+              ElementsAre("unfreeze_at has no effect: it is for train.epochs above unfreeze_at"))
+      << "one cause, one line";
   EXPECT_THAT(unused_of({"schedule.kind=step", "schedule.step_size=9"}), IsEmpty());
   EXPECT_THAT(unused_of({"schedule.kind=multi_step", "schedule.milestones=[9]"}), IsEmpty());
   EXPECT_THAT(unused_of({"schedule.kind=plateau", "schedule.patience=8"}), IsEmpty());

@@ -561,5 +561,18 @@ TEST(Trainer, UnreadableImagesAreCountedAndTooManyStopIt) {
   EXPECT_NE(message_of(ErrorKind::data, [&] { strict.train(); }), "no error");
 }
 
+TEST(Trainer, AfterEachEpochItsFilesAreThere) {
+  const StripeFolder data;
+  TestRun run(data.config());
+  std::vector<bool> there;
+  run.trainer.after_epochs([&] {
+    const std::filesystem::path folder = run.folder.path();
+    there.push_back(std::filesystem::exists(folder / "last/state.json") &&
+                    std::filesystem::exists(run.folder.best()));
+  });
+  run.train();
+  EXPECT_EQ(there, (std::vector<bool>{true, true, true}));
+}
+
 }  // namespace
 }  // namespace whisker::test

@@ -1,0 +1,122 @@
+"""report.html: what a run writes, and `whisker report` draws again."""
+
+import shutil
+
+from harness import ProgramTest
+
+
+class Reports(ProgramTest):
+    def test_a_run_writes_its_report(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=shown")
+        self.assertTrue(done.stderr.endswith("report: runs/shown/report.html\n"), done.stderr)
+        run = self.folder / "runs/shown"
+        page = (run / "report.html").read_text()
+        for text in (" of 10 validation images in 2 classes are classified right, with the weights of epoch ",
+                     "Finished after ", "(95 % interval: ", "20  50.0 %", "whisker train --repeat runs/shown",
+                     "Area under the ROC curve", "<h2 id=\"time\">", ">train.batch_size</th><td class=\"value\">8<"):
+            self.assertIn(text, page)
+        self.assertIn("data:image/jpeg;base64,", page)
+        self.assertIn("Training, augmented", page)
+        self.assertNotIn(str(self.folder), page)
+        # Drawn again from the folder alone, wherever it lies.
+        shutil.copytree(run, self.folder / "elsewhere/shown")
+        (self.folder / "elsewhere/shown/report.html").unlink()
+        self.assertEqual(self.whisker("report", "elsewhere/shown").stdout, "elsewhere/shown/report.html\n")
+        self.assertEqual((self.folder / "elsewhere/shown/report.html").read_text(), page)
+
+    def test_it_can_be_left_out(self):
+        run = self.train("without", "train.report=false", "train.epochs=1")
+        self.assertFalse((run / "report.html").exists())
+        self.assertFalse((run / "examples.safetensors").exists())
+        self.train_on(run, "train.report=true")
+        self.assertTrue((run / "report.html").exists())
+
+    def train_on(self, run, *overrides):
+        return self.whisker("train", "--resume", str(run), "train.epochs=2", *overrides)
+
+    def test_what_cannot_be_written_costs_one_line_and_not_the_run(self):
+        run = self.train("edited", "train.epochs=1")
+        page = run / "report.html"
+        page.write_text(page.read_text() + "<p>my notes</p>\n")
+        done = self.train_on(run)
+        self.assertEqual(done.stderr.count("the report was not written: "), 1)
+        self.assertIn("was edited", done.stderr)
+        self.assertIn("my notes", page.read_text())
+        self.assertIn("was edited", self.whisker("report", run, code=2).stderr)
+        self.whisker("report", run, "--force")
+        self.assertIn("Finished after", page.read_text())
+
+        blocked = self.train("blocked", "train.epochs=1")
+        (blocked / "examples.safetensors").unlink()
+        (blocked / "examples.safetensors").mkdir()
+        self.assertIn("without new examples", self.train_on(blocked).stderr)
+
+    def test_runs_are_compared_by_the_content_of_their_images(self):
+        one = self.train("one", "train.epochs=1")
+        shutil.copytree(self.folder / "val", self.folder / "moved")
+        for file in list((self.folder / "moved/c0").iterdir())[:2]:
+            file.rename(file.with_name("other_" + file.name))
+        (self.folder / "moved/c1/500.png").unlink()
+        self.whisker("train", "c.yaml", "data.train=train", "data.val=moved", "name=two", "optimizer.lr=0.1",
+                     "train.epochs=2")
+        self.assertIn("add -o FILE.html", self.whisker("report", one, "runs/two", code=2).stderr)
+        for _ in range(2):  # its own page is replaced
+            self.whisker("report", one, "runs/two", "-o", "both.html")
+        page = (self.folder / "both.html").read_text()
+        self.assertIn("9 validation examples are in all runs, by their content and label", page)
+        self.assertRegex(page, r'<th scope="row">optimizer.lr</th><td class="value">0.001</td><td class="value">0.1<')
+        self.assertIn(">10</td>", page)
+        self.assertIn(">9</td>", page)
+        self.assertNotIn(str(self.folder), page)
+        (self.folder / "both.html").write_text(page + " ")
+        self.assertIn("was edited", self.whisker("report", one, "runs/two", "-o", "both.html", code=2).stderr)
+        # Without the checkpoints nothing tells contents.
+        shutil.rmtree(one / "last")
+        self.whisker("report", one, "runs/two", "-o", "paths.html")
+        self.assertIn("7 validation examples are in all runs, by their path (not all runs recorded contents)",
+                      (self.folder / "paths.html").read_text())
+
+    def test_a_model_card_is_renewed_until_somebody_edits_it(self):
+        run = self.train("card", "train.epochs=1", "data.train=train")
+        card = (run / "README.md").read_text()
+        self.assertTrue(card.startswith("---\n# by whisker train"), card)
+        for text in ("pipeline_tag: image-classification", "## Licence\n\n*To be filled in.*", "2 classes: c0, c1.",
+                     "whisker classify runs/card/best.safetensors"):
+            self.assertIn(text, card)
+        self.train_on(run)
+        self.assertNotEqual((run / "README.md").read_text(), card)
+        (run / "README.md").write_text("# Mine\n")
+        self.whisker("train", "--resume", run, "train.epochs=3")
+        self.assertEqual((run / "README.md").read_text(), "# Mine\n")
+
+    def test_mistaken_texts_have_the_words_that_weigh_most(self):
+        rows = "".join(f"{('ham', 'spam')[i % 2]}\t{('see you', 'win cash')[(i + i // 9) % 2]} now {i}\n"
+                       for i in range(60))
+        (self.folder / "texts.tsv").write_text(rows)
+        (self.folder / "t.yaml").write_text(
+            "device: cpu\ndata: {kind: text, train: texts.tsv, val_split: 0.3, text: {level: words}}\n"
+            "model: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 4}}, {dense: {units: classes}}]\n"
+            "train: {epochs: 3, batch_size: 8}\noptimizer: {lr: 0.05}\n")
+        self.whisker("train", "t.yaml", "name=texts")
+        page = (self.folder / "runs/texts/report.html").read_text()
+        self.assertRegex(page, r"for \(\+\) and against \(−\) (ham|spam): <strong>\w+</strong> [+-]\d")
+        self.assertRegex(page, r'<p class="text">(see you|win cash) now \d+</p>')
+
+    def test_language_models_and_no_run(self):
+        (self.folder / "plain.txt").write_text("to be or not to be, that is the question. " * 60)
+        (self.folder / "l.yaml").write_text(
+            "device: cpu\ndata: {kind: language, train: plain.txt, val_split: 0.2, text: {steps: 16}}\n"
+            "model: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 8, return_sequences: true}}, "
+            "{dense: {units: classes}}]\ntrain: {epochs: 2, batch_size: 4}\n")
+        self.whisker("train", "l.yaml", "name=language")
+        page = (self.folder / "runs/language/report.html").read_text()
+        self.assertIn(" bits per character, perplexity is ", page)
+        self.assertIn("bits per character</text>", page)
+        self.assertNotIn("Confusion matrix", page)
+        self.assertIn("without config.yaml", self.whisker("report", "train", code=2).stderr)
+        self.assertIn("nothing there", self.whisker("report", "nowhere", code=2).stderr)
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()

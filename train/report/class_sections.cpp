@@ -1,0 +1,190 @@
+// Which classes the network takes for which: confusion matrix, and figures per class.
+#include "core/draw/markup.h"
+#include "core/draw/matrix.h"
+#include "core/io/counted.h"
+#include "core/io/text.h"
+#include "train/metrics/score_curve.h"
+#include "train/report/report_sections.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace whisker {
+namespace {
+
+constexpr size_t most_drawn = 200;  // classes of a matrix
+constexpr size_t most_listed = 30;  // classes of a table that is open
+constexpr size_t most_pairs = 20, worst_classes = 10, most_rows = 2000;
+
+struct ConfusedPair {
+  size_t label, predicted;
+  int64_t count;
+};
+
+std::vector<ConfusedPair> most_confused(const ClassCounts& classes) {
+  std::vector<ConfusedPair> pairs;
+  const size_t n = classes.classes.size();
+  for (size_t label = 0; label < n; ++label) {
+    for (size_t predicted = 0; predicted < n; ++predicted) {
+      const int64_t count = classes.count(label, predicted);
+      if (label != predicted && count > 0) pairs.push_back({label, predicted, count});
+    }
+  }
+  const auto by_count = [](const auto& a, const auto& b) { return a.count > b.count; };
+  std::ranges::stable_sort(pairs, by_count);
+  return pairs;
+}
+
+int64_t labelled(const ClassCounts& classes, size_t label) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < classes.classes.size(); ++i) sum += classes.count(label, i);
+  return sum;
+}
+
+std::string pairs_table(const ClassCounts& classes, std::vector<ConfusedPair> pairs,
+                        std::string_view of) {
+  const size_t all = pairs.size();
+  pairs.resize(std::min(all, most_pairs));
+  std::string html = fmt::format(
+      "<h3>Most often confused</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th "
+      "scope=\"col\">label</th><th scope=\"col\">predicted</th><th scope=\"col\">{}</th><th "
+      "scope=\"col\">of the label</th></tr></thead>\n<tbody>\n",
+      of);
+  for (const auto& [label, predicted, count] : pairs) {
+    html += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
+        markup(classes.classes[label]), markup(classes.classes[predicted]), grouped(count),
+        percent_text(static_cast<double>(count) / static_cast<double>(labelled(classes, label))));
+  }
+  html += "</tbody>\n</table></div>\n";
+  if (all > pairs.size()) {
+    html += report_note(fmt::format("The {} most frequent of {} pairs.", pairs.size(),
+                                    grouped(static_cast<int64_t>(all))));
+  }
+  return html;
+}
+
+struct ClassRow {
+  size_t number;
+  int64_t examples = 0, predicted = 0, correct = 0;
+  double precision() const {
+    return predicted > 0 ? static_cast<double>(correct) / static_cast<double>(predicted) : 0;
+  }
+  double recall() const {
+    return examples > 0 ? static_cast<double>(correct) / static_cast<double>(examples) : 0;
+  }
+  double f1() const {
+    const double sum = precision() + recall();
+    return sum > 0 ? 2 * precision() * recall() / sum : 0;
+  }
+};
+
+std::string class_table(const ClassCounts& classes, std::span<const ClassRow> rows,
+                        std::string_view of) {
+  std::string html = fmt::format(
+      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">no.</th><th "
+      "scope=\"col\">class</th><th scope=\"col\">{}</th><th scope=\"col\">precision</th><th "
+      "scope=\"col\">recall</th><th scope=\"col\">95 % interval</th><th scope=\"col\">F1</th></tr>"
+      "</thead>\n<tbody>\n",
+      of);
+  const auto number = [](bool known, double value) {
+    return known ? fmt::format("<td class=\"number\">{:.3f}</td>", value)
+                 : std::string("<td class=\"number\">–</td>");
+  };
+  for (const ClassRow& row : rows) {
+    const Interval bounds = wilson_interval(row.correct, row.examples);
+    html += fmt::format(
+        "<tr><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{}</td>{}{}<td "
+        "class=\"number\">{}</td>{}</tr>\n",
+        row.number + 1, markup(classes.classes[row.number]), grouped(row.examples),
+        number(row.predicted > 0, row.precision()), number(row.examples > 0, row.recall()),
+        row.examples > 0 ? fmt::format("{:.2f}–{:.2f}", bounds.low, bounds.high) : "–",
+        number(row.examples > 0, row.f1()));
+  }
+  return html + "</tbody>\n</table></div>\n";
+}
+
+std::string validated(const RunRecord& run) {
+  return run.best && !run.best->of.empty() ? run.best->of : "examples";
+}
+
+bool classifies(const RunRecord& run) {
+  const std::string kind = run.setting("data.kind", "images");
+  return kind != "series" && kind != "language";
+}
+
+std::string no_classes_text(const RunRecord& run) {
+  return run.best ? "Not known: neither validation.safetensors nor best.safetensors has the counts."
+                  : "Nothing has been validated yet.";
+}
+
+}  // namespace
+
+std::string confusion_section(const RunRecord& run) {
+  constexpr std::string_view heading = "Confusion matrix";
+  if (!classifies(run)) return "";
+  if (run.classes.empty()) {
+    return report_section("confusion", heading, report_note(no_classes_text(run)));
+  }
+  const size_t n = run.classes.classes.size();
+  std::string html;
+  if (n <= most_drawn) {
+    html = fmt::format("<div class=\"scroll\">{}</div>\n",
+                       matrix_svg({.title = "confusion matrix",
+                                   .classes = run.classes.classes,
+                                   .counts = run.classes.confusion}));
+    html += report_note(
+        "A row is a label, a column what was predicted; the stronger the color, the larger the "
+        "part "
+        "of the row. Right predictions are on the diagonal.");
+    if (n > 50) html += report_note("The numbers of the classes are those of the table below.");
+  } else {
+    html = report_note(
+        fmt::format("{} classes are too many for a matrix.", grouped(static_cast<int64_t>(n))));
+  }
+  const std::vector<ConfusedPair> pairs = most_confused(run.classes);
+  html += pairs.empty() ? report_note("No example was classified wrong.")
+          : n > 2       ? pairs_table(run.classes, pairs, validated(run))
+                        : "";
+  return report_section("confusion", heading, html);
+}
+
+std::string per_class_section(const RunRecord& run) {
+  constexpr std::string_view heading = "Per class";
+  if (!classifies(run)) return "";
+  if (run.classes.empty()) {
+    return report_section("classes", heading, report_note(no_classes_text(run)));
+  }
+  const size_t n = run.classes.classes.size();
+  std::vector<ClassRow> rows;
+  for (size_t i = 0; i < n; ++i) rows.push_back({.number = i});
+  for (size_t label = 0; label < n; ++label) {
+    for (size_t predicted = 0; predicted < n; ++predicted) {
+      const int64_t count = run.classes.count(label, predicted);
+      rows[label].examples += count;
+      rows[predicted].predicted += count;
+      if (label == predicted) rows[label].correct = count;
+    }
+  }
+  const std::string of = validated(run);
+  if (n <= most_listed) {
+    return report_section("classes", heading, class_table(run.classes, rows, of));
+  }
+  std::vector<ClassRow> worst = rows;
+  std::erase_if(worst, [](const ClassRow& row) { return row.examples == 0; });
+  std::ranges::stable_sort(worst, {}, &ClassRow::f1);
+  worst.resize(std::min(worst.size(), worst_classes));
+  const std::string all = n > most_rows
+                              ? fmt::format("The first {} of {} classes", grouped(most_rows),
+                                            grouped(static_cast<int64_t>(n)))
+                              : fmt::format("All {} classes", grouped(static_cast<int64_t>(n)));
+  rows.resize(std::min(n, most_rows));
+  return report_section(
+      "classes", heading,
+      fmt::format("<h3>The {} of the lowest F1</h3>\n{}<details><summary>{}</summary>\n{}"
+                  "</details>\n",
+                  worst.size(), class_table(run.classes, worst, of), all,
+                  class_table(run.classes, rows, of)));
+}
+
+}  // namespace whisker

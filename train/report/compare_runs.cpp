@@ -1,0 +1,291 @@
+#include "train/report/compare_runs.h"
+
+#include "core/draw/chart.h"
+#include "core/draw/markup.h"
+#include "core/error.h"
+#include "core/io/counted.h"
+#include "core/io/duration.h"
+#include "core/io/file.h"
+#include "core/io/json.h"
+#include "core/io/safetensors.h"
+#include "core/io/text.h"
+#include "train/config/config.h"
+#include "train/metrics/metrics.h"
+#include "train/metrics/score_curve.h"
+#include "train/report/report_sections.h"
+#include "train/report/run_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+namespace whisker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t most_disagreements = 30;
+const std::string unset = "(not set)";
+
+struct ComparedRun {
+  RunRecord record;
+  std::string title;                        // its name, with a number where two have one
+  std::vector<uint64_t> contents;           // of the validation examples; empty: not recorded
+  std::map<std::string, int64_t> examples;  // by what makes two the same
+};
+
+// The hashes that the last checkpoint has of the validation images.
+std::vector<uint64_t> contents_of(const fs::path& run, int64_t count) {
+  std::vector<uint64_t> contents;
+  try {
+    const std::string text =
+        read_file(run / "last/state.json", size_t{64} << 20, ErrorKind::checkpoint);
+    const JsonValue state = JsonValue::parse(text, {.name = "state.json"});
+    const fs::path name = state.at("optimizer").at("name").as_string();
+    const SafetensorsFile file = SafetensorsFile::open(run / "last" / name.filename());
+    const SafetensorsTensor* stamps = file.find("data.val");
+    if (!stamps || stamps->dtype != DType::i64) return {};
+    if (stamps->shape != std::vector<uint64_t>{static_cast<uint64_t>(count), 2}) return {};
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      uint64_t hash = 0;
+      std::memcpy(&hash, stamps->bytes.data() + (2 * i + 1) * sizeof hash, sizeof hash);
+      contents.push_back(hash);
+    }
+  } catch (const Error&) {  // a run without a checkpoint, or of an older version
+    return {};
+  }
+  return contents;
+}
+
+class Comparison {
+ public:
+  explicit Comparison(const std::vector<fs::path>& folders) {
+    std::map<std::string, int> names;
+    for (const fs::path& folder : folders) {
+      ComparedRun run;
+      run.record = read_run_record(folder);
+      const int number = ++names[run.record.name];
+      run.title = number == 1 ? run.record.name : fmt::format("{} ({})", run.record.name, number);
+      if (run.record.validation) {
+        run.contents = contents_of(folder, run.record.validation->size());
+      }
+      runs_.push_back(std::move(run));
+    }
+    match_examples();
+  }
+
+  std::string html() const { return curves() + figures() + settings() + disagreements(); }
+  std::string names() const {
+    std::string text;
+    for (const ComparedRun& run : runs_) text += (text.empty() ? "" : ", ") + run.title;
+    return text;
+  }
+
+ private:
+  bool classify() const {
+    return std::ranges::all_of(runs_, [](const ComparedRun& run) {
+      return run.record.validation && !run.record.validation->is_forecast();
+    });
+  }
+
+  void match_examples() {
+    if (!classify()) return;
+    by_content_ =
+        std::ranges::all_of(runs_, [](const ComparedRun& run) { return !run.contents.empty(); });
+    for (ComparedRun& run : runs_) {
+      const ValidationExamples& all = *run.record.validation;
+      for (int64_t i = 0; i < all.size(); ++i) {
+        const auto at = static_cast<size_t>(i);
+        std::string key = by_content_             ? fmt::format("{:x}", run.contents[at])
+                          : at < all.paths.size() ? all.paths[at]
+                                                  : std::string();
+        if (key.empty()) continue;
+        key += "\n" + all.classes[static_cast<size_t>(all.labels[at])];
+        run.examples.emplace(std::move(key), i);  // of copies the first
+      }
+    }
+    for (const auto& [key, index] : runs_[0].examples) {
+      if (std::ranges::all_of(runs_, [&](const auto& run) { return run.examples.contains(key); })) {
+        common_.push_back(key);
+      }
+    }
+  }
+
+  std::string curves() const {
+    std::string charts;
+    const std::string metric = curve_metric(runs_[0].record);
+    for (const std::string& name : {std::string("loss"), metric}) {
+      Chart chart{.title = "validation " + name,
+                  .x = {.label = "epoch", .low = 0},
+                  .y = {.label = name},
+                  .width = 400,
+                  .height = 290};
+      if (name.empty() || (name == metric && metric == "loss")) continue;
+      for (const ComparedRun& run : runs_) {
+        chart.series.push_back(epoch_series(run.record, "val_" + name, run.title));
+      }
+      charts += chart_svg(chart);
+    }
+    return report_section("curves", "Curves", "<div class=\"charts\">\n" + charts + "</div>\n");
+  }
+
+  std::string accuracy_text(int64_t correct, int64_t count) const {
+    const Interval bounds = wilson_interval(correct, count);
+    return fmt::format("{} ({:.1f} to {:.1f} %)",
+                       percent_text(static_cast<double>(correct) / static_cast<double>(count)),
+                       100 * bounds.low, 100 * bounds.high);
+  }
+
+  std::string figures() const {
+    std::string html =
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">run</th><th scope=\"col\">by"
+        "</th><th scope=\"col\">on its own validation set</th><th scope=\"col\">examples</th><th "
+        "scope=\"col\">on the common ones</th><th scope=\"col\">best epoch</th><th scope=\"col\">"
+        "time</th></tr></thead>\n<tbody>\n";
+    for (const ComparedRun& run : runs_) {
+      const RunRecord& record = run.record;
+      std::string own = "not validated";
+      if (record.best) {
+        const double value = record.figure(record.metric());
+        own = record.metric() == "accuracy" && record.best->examples > 0
+                  ? accuracy_text(std::llround(value * static_cast<double>(record.best->examples)),
+                                  record.best->examples)
+                  : figure_text(value);
+      }
+      int64_t correct = 0;
+      for (const std::string& key : common_) {
+        correct += record.validation->is_correct(run.examples.at(key));
+      }
+      html += fmt::format(
+          "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td>{}</td><td "
+          "class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
+          markup(run.title), markup(record.metric()), own,
+          record.best && record.best->examples >= 0 ? grouped(record.best->examples) : "–",
+          common_.empty() ? "–" : accuracy_text(correct, std::ssize(common_)),
+          record.best ? fmt::format("{}", record.best->epoch) : "–", human_seconds(record.seconds));
+    }
+    html += "</tbody>\n</table></div>\n";
+    if (classify()) {
+      html += report_note(fmt::format(
+          "{} in all runs, by their {} and label; in brackets 95 % intervals. Of intervals that "
+          "overlap, the difference may be chance.",
+          counted(std::ssize(common_), "validation example is", "validation examples are"),
+          by_content_ ? "content" : "path (not all runs recorded contents)"));
+    } else {
+      html += report_note(
+          "Common examples are not known: not every run has a validation.safetensors of a "
+          "classification.");
+    }
+    return report_section("figures", "Figures", html);
+  }
+
+  std::string settings() const {
+    // Before all runs the defaults: what a key means that is younger than a run.
+    std::map<std::string, std::vector<std::string>> values;
+    collect(YamlNode::parse(print_config({}), "defaults"), "", 0, values);
+    for (size_t i = 0; i < runs_.size(); ++i) collect(runs_[i].record.config, "", i + 1, values);
+    std::string html = "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">setting</th>";
+    for (const ComparedRun& run : runs_) {
+      html += fmt::format("<th scope=\"col\">{}</th>", markup(run.title));
+    }
+    html += "</tr></thead>\n<tbody>\n";
+    bool any = false;
+    for (auto& [key, of_runs] : values) {
+      const bool rules = key.ends_with("rules");  // older runs keep theirs
+      of_runs.resize(runs_.size() + 1, unset);
+      for (std::string& value : of_runs) {
+        if (value == unset && !rules) value = of_runs[0];
+      }
+      of_runs.erase(of_runs.begin());
+      if (key == "name" || key == "runs" ||
+          std::ranges::count(of_runs, of_runs[0]) == std::ssize(of_runs)) {
+        continue;
+      }
+      any = true;
+      html += fmt::format("<tr><th scope=\"row\">{}</th>", markup(key));
+      for (const std::string& value : of_runs) {
+        html += fmt::format("<td class=\"value\">{}</td>", markup(value, KeptLines::all));
+      }
+      html += "</tr>\n";
+    }
+    return report_section("settings", "Settings that differ",
+                          any ? html + "</tbody>\n</table></div>\n"
+                              : report_note("None: the configurations are alike."));
+  }
+
+  static void collect(const YamlNode& node, const std::string& path, size_t run,
+                      std::map<std::string, std::vector<std::string>>& values) {
+    if (!node.is_map() || path == "model") {
+      std::string text = node.is_scalar() ? node.text() : node.emit();
+      while (text.ends_with('\n')) text.pop_back();
+      std::vector<std::string>& of_runs = values[path];
+      of_runs.resize(run, unset);
+      of_runs.push_back(without_folders(text));
+      return;
+    }
+    for (size_t i = 0; i < node.size(); ++i) {
+      const std::string& key = node.keys()[i];
+      collect(node[i], path.empty() ? key : path + "." + key, run, values);
+    }
+  }
+
+  std::string disagreements() const {
+    if (!classify()) return "";
+    std::vector<std::string> keys;
+    const auto said = [](const ComparedRun& run, const std::string& key) -> const std::string& {
+      const ValidationExamples& all = *run.record.validation;
+      return all.classes[static_cast<size_t>(all.predicted(run.examples.at(key)))];
+    };
+    for (const std::string& key : common_) {
+      std::set<std::string_view> classes;
+      for (const ComparedRun& run : runs_) classes.insert(said(run, key));
+      if (classes.size() > 1) keys.push_back(key);
+    }
+    const size_t all = keys.size();
+    keys.resize(std::min(all, most_disagreements));
+    if (keys.empty()) {
+      return report_section("disagreements", "Examples on which they disagree",
+                            report_note("None of the common ones."));
+    }
+    std::string html =
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">example</th><th "
+        "scope=\"col\">label</th>";
+    for (const ComparedRun& run : runs_) {
+      html += fmt::format("<th scope=\"col\">{}</th>", markup(run.title));
+    }
+    html += "</tr></thead>\n<tbody>\n";
+    for (const std::string& key : keys) {
+      const ValidationExamples& first = *runs_[0].record.validation;
+      const auto at = static_cast<size_t>(runs_[0].examples.at(key));
+      const std::string& label = first.classes[static_cast<size_t>(first.labels[at])];
+      html += fmt::format("<tr><td>{}</td><td>{}</td>",
+                          markup(at < first.paths.size() ? first.paths[at] : fmt::format("{}", at)),
+                          markup(label));
+      for (const ComparedRun& run : runs_) {
+        const std::string& one = said(run, key);
+        html += fmt::format("<td>{} {}</td>", one == label ? "✓" : "✗", markup(one));
+      }
+      html += "</tr>\n";
+    }
+    html += "</tbody>\n</table></div>\n";
+    html += report_note(fmt::format(
+        "{} of {} common ones{}.", grouped(static_cast<int64_t>(all)), grouped(std::ssize(common_)),
+        all > keys.size() ? fmt::format("; the first {} are listed", keys.size()) : ""));
+    return report_section("disagreements", "Examples on which they disagree", html);
+  }
+
+  std::vector<ComparedRun> runs_;
+  bool by_content_ = false;
+  std::vector<std::string> common_;  // keys of examples
+};
+
+}  // namespace
+
+std::string run_comparison(const std::vector<fs::path>& folders) {
+  const Comparison comparison(folders);
+  return report_page("Runs " + comparison.names(), "", comparison.html());
+}
+
+}  // namespace whisker

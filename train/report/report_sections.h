@@ -1,0 +1,52 @@
+// The parts of a run's report. Each is "" where it does not apply to the run's task; where it does
+// and its figures are missing, it says why.
+#pragma once
+
+#include "core/draw/chart.h"
+#include "train/report/run_record.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace whisker {
+
+/// A <section> with a heading; `html` is its content.
+std::string report_section(std::string_view id, std::string_view heading, std::string_view html);
+/// The page of such sections, with links to them; `lead` is HTML below the title.
+std::string report_page(std::string_view title, std::string_view lead, std::string_view sections);
+/// "<p class=\"lead\">...</p>" of text.
+std::string report_note(std::string_view text);
+/// "80.0 %"; "not measured" for NaN.
+std::string percent_text(double fraction);
+/// "images", without its s where `count` is 1.
+std::string examples_text(int64_t count, std::string_view of);
+
+/// The result in one sentence, and the commands that use the run.
+std::string verdict_text(const RunRecord& run);
+std::string use_commands(const RunRecord& run);
+
+std::string verdict_section(const RunRecord& run);
+std::string curves_section(const RunRecord& run);
+std::string confusion_section(const RunRecord& run);
+std::string per_class_section(const RunRecord& run);
+std::string calibration_section(const RunRecord& run);
+std::string two_class_section(const RunRecord& run);
+std::string mistakes_section(const RunRecord& run);
+std::string samples_section(const RunRecord& run);
+std::string forecast_section(const RunRecord& run);
+std::string time_section(const RunRecord& run);
+std::string data_section(const RunRecord& run);
+std::string config_section(const RunRecord& run);
+std::string environment_section(const RunRecord& run);
+std::string commands_section(const RunRecord& run);
+
+/// A value of metrics.jsonl by epochs.
+ChartSeries epoch_series(const RunRecord& run, std::string_view key, std::string name);
+/// The metric that a curve is drawn of; "" for none but the loss.
+std::string curve_metric(const RunRecord& run);
+
+/// Why there are no figures per example, for the sections that need them.
+std::string no_examples_text(const RunRecord& run);
+
+}  // namespace whisker

@@ -1,0 +1,89 @@
+// What of a run's log belongs into its report.
+#include "core/io/text.h"
+#include "train/report/run_record.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+// Blocks of the log that the report shows otherwise, by how their first line begins; the indented
+// lines after it belong to it.
+constexpr std::string_view shown_otherwise[] = {
+    "epoch ",           "validation after", "loss over", "memory of",      "data and network ready",
+    "first step ",      "finished ",        "stopped",   "continue with:", "time is up",
+    "the last weights", "test: ",           "report: "};
+
+constexpr std::string_view endings[] = {"finished ", "stopped"};
+
+bool begins_with_any(std::string_view line, std::span<const std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](auto one) { return line.starts_with(one); });
+}
+
+// What may stand before a path.
+bool opens_path(char c) {
+  return c == ' ' || c == '\n' || c == '\t' || c == '\'' || c == '"' || c == '(' || c == '[' ||
+         c == '=' || c == ',' || c == ':' || c == '{';
+}
+bool ends_path(char c) {
+  return c == ' ' || c == '\n' || c == '\t' || c == '\'' || c == '"' || c == ')' || c == ']' ||
+         c == ',' || c == ':' || c == ';' || c == '}';
+}
+
+}  // namespace
+
+std::string without_folders(std::string_view text) {
+  std::string shown;
+  for (size_t i = 0; i < text.size();) {
+    const bool home = text.substr(i).starts_with("~/");
+    const bool path = (home || (text[i] == '/' && text.substr(i, 2) != "//")) &&
+                      (i == 0 || opens_path(text[i - 1]));
+    if (!path) {
+      shown += text[i++];
+      continue;
+    }
+    // Within quotes a path may have spaces.
+    const char quote = i > 0 && (text[i - 1] == '\'' || text[i - 1] == '"') ? text[i - 1] : 0;
+    size_t end = quote ? std::min(text.find(quote, i), text.find('\n', i)) : i;
+    if (!quote) {
+      while (end < text.size() && !ends_path(text[end])) ++end;
+    }
+    std::string_view whole = text.substr(i, std::min(end, text.size()) - i);
+    i += whole.size();
+    while (whole.size() > 1 && whole.ends_with('/')) whole.remove_suffix(1);
+    const std::string_view last = whole.substr(whole.rfind('/') + 1);
+    shown += last.empty() ? std::string(whole) : "…/" + std::string(last);
+  }
+  return shown;
+}
+
+std::string told_of_run(std::string_view log) {
+  std::string told;
+  bool kept = true;
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find('\n', begin), log.size());
+    const std::string_view line = log.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.empty() || line.starts_with(' ')) {
+      if (kept && !line.empty()) told += std::string(line) + "\n";
+      continue;
+    }
+    kept = !begins_with_any(line, shown_otherwise);
+    if (kept) told += std::string(line) + "\n";
+  }
+  return without_folders(told);
+}
+
+std::string how_it_ended(std::string_view log) {
+  std::string ended;
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find('\n', begin), log.size());
+    const std::string_view line = log.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.starts_with("epoch ") || line.starts_with("continues at")) ended.clear();
+    if (begins_with_any(line, endings)) ended = line;
+  }
+  return without_folders(ended);
+}
+
+}  // namespace whisker

@@ -1,0 +1,24 @@
+// report.html of a run folder: what training did, as one HTML page drawn from the run's files.
+#pragma once
+
+#include "train/report/run_record.h"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace whisker {
+
+/// One HTML file without scripts, requests and absolute paths, of at most 3 MB.
+std::string run_report(const RunRecord& run);
+
+/// Whether a file's content is such a page, unchanged.
+bool is_run_report(std::string_view content);
+
+/// Reads the run and writes `file` atomically: RUN/report.html as a rule. Throws as
+/// read_run_record(), usage for another file that stands there or a report that was edited, unless
+/// `force`, and disk.
+void write_run_report(const std::filesystem::path& run, const std::filesystem::path& file,
+                      bool force = false);
+
+}  // namespace whisker

@@ -1,0 +1,147 @@
+// What the run was: data, configuration, environment, and the commands that go on from it.
+#include "core/draw/markup.h"
+#include "core/io/text.h"
+#include "train/config/config.h"
+#include "train/report/report_sections.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+std::string table_of(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::string html = "<div class=\"scroll\"><table>\n<tbody>\n";
+  for (const auto& [name, value] : rows) {
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td></tr>\n",
+                        markup(name), markup(value));
+  }
+  return html + "</tbody>\n</table></div>\n";
+}
+
+std::string pre(std::string_view text) {
+  return fmt::format("<pre>{}</pre>\n", markup(text, KeptLines::all));
+}
+
+// Of thousands of files that could not be read, some are enough here.
+std::string first_lines(const std::string& text) {
+  constexpr int64_t most = 200;
+  size_t end = 0;
+  for (int64_t lines = 0; lines < most && end < text.size(); ++lines) {
+    end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  }
+  const auto left = std::count(text.begin() + static_cast<ptrdiff_t>(end), text.end(), '\n');
+  return text.substr(0, end) +
+         (left > 0 ? fmt::format("and {} more lines, in log.txt\n", left) : "");
+}
+
+// The settings that are not the default, by dotted path.
+void add_changed(const YamlNode& now, const YamlNode* usual, const std::string& path,
+                 std::vector<std::pair<std::string, std::string>>& rows) {
+  if (usual && now == *usual) return;
+  if (!now.is_map() || path == "model") {
+    if (path.empty() || path == "runs" || path == "name") return;
+    std::string text = now.is_scalar() ? now.text() : now.emit();
+    while (text.ends_with('\n')) text.pop_back();
+    rows.emplace_back(path, without_folders(text.empty() ? "\"\"" : text));
+    return;
+  }
+  for (size_t i = 0; i < now.size(); ++i) {
+    const std::string& key = now.keys()[i];
+    add_changed(now[i], usual ? usual->find(key) : nullptr, path.empty() ? key : path + "." + key,
+                rows);
+  }
+}
+
+const YamlNode& usual_config() {
+  static const YamlNode usual = YamlNode::parse(print_config({}), "defaults");
+  return usual;
+}
+
+// For a shell, where the name needs it.
+std::string shell_word(const std::string& word) {
+  const bool plain = std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-./=:+,").find(c) != std::string_view::npos;
+  });
+  if (plain && !word.empty()) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// As it was named, unless that says whose machine it was.
+std::string run_path(const RunRecord& run) {
+  const std::string runs = run.setting("runs", "runs");
+  return runs.starts_with('/') || runs.starts_with('~') || runs.empty() ? run.name
+                                                                        : runs + "/" + run.name;
+}
+
+}  // namespace
+
+std::string data_section(const RunRecord& run) {
+  std::string html;
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const char* key : {"data.kind", "data.train", "data.val", "data.val_split", "data.test",
+                          "data.csv", "data.label_pattern"}) {
+    const std::string value = without_folders(run.setting(key));
+    if (!value.empty() && !(value == "0" && std::string_view(key) == "data.val_split")) {
+      rows.emplace_back(key, value);
+    }
+  }
+  if (!rows.empty()) html += table_of(rows);
+  html += run.told.empty()
+              ? report_note("What was read, assumed and skipped is not known: log.txt is missing.")
+              : "<h3>What was read, assumed and skipped</h3>\n" + pre(first_lines(run.told));
+  return report_section("data", "Data", html);
+}
+
+std::string config_section(const RunRecord& run) {
+  constexpr std::string_view heading = "Configuration";
+  if (run.config.is_null()) {
+    return report_section("config", heading, report_note("Not known: config.yaml cannot be read."));
+  }
+  std::vector<std::pair<std::string, std::string>> changed;
+  add_changed(run.config, &usual_config(), "", changed);
+  return report_section("config", heading,
+                        "<h3>Other than the defaults of this version</h3>\n" + table_of(changed) +
+                            "<details><summary>config.yaml, every key</summary>\n" +
+                            pre(without_folders(run.config.emit())) + "</details>\n");
+}
+
+std::string environment_section(const RunRecord& run) {
+  std::vector<std::pair<std::string, std::string>> rows = run.environment;
+  if (run.best && !run.best->precision.empty()) rows.emplace_back("precision", run.best->precision);
+  return report_section(
+      "environment", "Environment",
+      rows.empty() ? report_note("Not known: last/state.json has none, as before the first "
+                                 "checkpoint and in runs of older versions.")
+                   : table_of(rows));
+}
+
+std::string use_commands(const RunRecord& run) {
+  const std::string path = run_path(run);
+  const std::string kind = run.setting("data.kind", "images");
+  const std::string weights = shell_word(path + "/best.safetensors");
+  std::string text = fmt::format(
+      "# train again, bit for bit where machine and data are the same\n"
+      "whisker train --repeat {0}\n"
+      "# the same configuration on other data\n"
+      "whisker train {1} data.train=DIR\n"
+      "# train on: what is left, or more epochs\n"
+      "whisker train --resume {0} train.epochs=N\n"
+      "# measure it again\n"
+      "whisker evaluate {2} DATA\n",
+      shell_word(path), shell_word(path + "/config.yaml"), weights);
+  text += kind == "language"
+              ? fmt::format("# write text\nwhisker generate {} --prompt \"TEXT\"\n", weights)
+          : kind == "text" ? fmt::format("# use it\nwhisker classify {} --text \"TEXT\"\n", weights)
+          : kind == "series" ? fmt::format("# forecast\nwhisker classify {} FILE.csv\n", weights)
+                             : fmt::format("# use it\nwhisker classify {} FILE...\n", weights);
+  return text;
+}
+
+std::string commands_section(const RunRecord& run) {
+  return report_section("commands", "Train again, resume, use", pre(use_commands(run)));
+}
+
+}  // namespace whisker

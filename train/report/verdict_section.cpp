@@ -1,0 +1,137 @@
+// What the run achieved, in one sentence, and what that sentence does not say.
+#include "core/draw/markup.h"
+#include "core/io/duration.h"
+#include "core/io/text.h"
+#include "train/metrics/metrics.h"
+#include "train/metrics/score_curve.h"
+#include "train/report/report_sections.h"
+
+#include <cmath>
+#include <numeric>
+
+namespace whisker {
+namespace {
+
+// "on cuda:0 (NVIDIA H100)": the environment says it, of older runs only the configuration.
+std::string device_text(const RunRecord& run) {
+  std::string device, model, ranks;
+  for (const auto& [name, value] : run.environment) {
+    if (name == "device") device = value;
+    if (name == "processor" || name == "name") model = value;
+    if (name == "ranks" && value != "1") ranks = value + " ranks, each on ";
+  }
+  if (device.empty()) device = run.setting("device", "an unknown device");
+  return ranks + device + (model.empty() ? "" : fmt::format(" ({})", model));
+}
+
+// Correct ones among `count`, which accuracy has lost by rounding only.
+int64_t correct_of(double accuracy, int64_t count) {
+  return static_cast<int64_t>(std::llround(accuracy * static_cast<double>(count)));
+}
+
+std::string with_interval(double accuracy, int64_t count) {
+  if (count <= 0) return percent_text(accuracy);
+  const Interval bounds = wilson_interval(correct_of(accuracy, count), count);
+  return fmt::format("{} (95 % interval: {:.1f} to {:.1f} %)", percent_text(accuracy),
+                     100 * bounds.low, 100 * bounds.high);
+}
+
+std::string result_text(const RunRecord& run) {
+  const int64_t count = run.best->examples;
+  const std::string of = count < 0 ? "validation " + run.best->of
+                                   : fmt::format("{} validation {}", grouped(count),
+                                                 examples_text(count, run.best->of));
+  if (const double accuracy = run.figure("accuracy");
+      run.best->of != "tokens" && std::isfinite(accuracy)) {
+    const auto classes = std::ssize(run.classes.classes);
+    return fmt::format("{} of {}{} are classified right", with_interval(accuracy, count), of,
+                       classes > 0 ? fmt::format(" in {} classes", grouped(classes)) : "") +
+           (std::isfinite(run.figure("top_5"))
+                ? fmt::format(" ({} among the five most probable classes)",
+                              percent_text(run.figure("top_5")))
+                : "");
+  }
+  if (const double mae = run.figure("mae"); std::isfinite(mae)) {
+    const double naive = run.figure("naive_mae");
+    return fmt::format(
+        "the forecasts of {} are off by {} on average (mae; rmse {}){}", of, figure_text(mae),
+        figure_text(run.figure("rmse")),
+        std::isfinite(naive) ? fmt::format(", the naive forecast by {}", figure_text(naive)) : "");
+  }
+  if (const double perplexity = run.figure("perplexity"); std::isfinite(perplexity)) {
+    const double bits = run.figure("bits_per_character");
+    return fmt::format(
+        "{}perplexity is {} on {}",
+        std::isfinite(bits) ? fmt::format("{} bits per character, ", figure_text(bits)) : "",
+        figure_text(perplexity), of);
+  }
+  return fmt::format("the loss is {} on {}", figure_text(run.figure("loss")), of);
+}
+
+double epochs_done(const RunRecord& run) {
+  double done = 0;
+  for (const LoggedEpoch& one : run.epochs) done = std::max(done, one.epoch);
+  return done;
+}
+
+std::string capitalised(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
+  return text;
+}
+
+std::string test_text(const RunRecord& run) {
+  if (!run.test) return "";
+  for (const std::string_view of : {"images", "texts", "rows", "windows", "tokens"}) {
+    const auto count = run.test->find(of);
+    if (count == run.test->end()) continue;
+    const auto accuracy = run.test->find("accuracy"), mae = run.test->find("mae");
+    const auto examples = static_cast<int64_t>(count->second);
+    const std::string figure = of != "tokens" && accuracy != run.test->end()
+                                   ? with_interval(accuracy->second, examples) + " right"
+                               : mae != run.test->end()
+                                   ? "mae " + figure_text(mae->second)
+                                   : "loss " + figure_text(run.test->at("loss"));
+    return fmt::format("On data.test, {} {} which no decision of the run has seen: {}.",
+                       grouped(examples), examples_text(examples, of), figure);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string verdict_text(const RunRecord& run) {
+  const double done = epochs_done(run);
+  if (!run.best) {
+    return fmt::format(
+        "Nothing has been validated yet: {:.0f} of {} epochs are done after {} on {}.", done,
+        run.setting("train.epochs", "?"), human_seconds(run.seconds), device_text(run));
+  }
+  return fmt::format(
+      "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took {} on {}.",
+      capitalised(result_text(run)), run.best->epoch, std::ceil(done), run.metric(),
+      human_seconds(run.seconds), device_text(run));
+}
+
+std::string verdict_section(const RunRecord& run) {
+  std::string html = fmt::format("<p class=\"sentence\">{}</p>\n", markup(verdict_text(run)));
+  if (const std::string test = test_text(run); !test.empty()) {
+    html += fmt::format("<p>{}</p>\n", markup(test));
+  } else if (run.best && run.metric() != "loss") {
+    html += report_note(
+        "The same examples chose the epoch, which flatters the figure a little; data.test measures "
+        "it on others.");
+  }
+  const std::string state = run.ended.empty()
+                                ? fmt::format(
+                                      "The run had not ended when this was written: {:.0f} of {} "
+                                      "epochs were done.",
+                                      epochs_done(run), run.setting("train.epochs", "?"))
+                                : capitalised(run.ended) + ".";
+  html += report_note(state);
+  for (const std::string& problem : run.problems) {
+    html += fmt::format("<p class=\"problem\">Not read: {}</p>\n", markup(problem));
+  }
+  return html;
+}
+
+}  // namespace whisker
