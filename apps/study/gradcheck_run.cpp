@@ -164,8 +164,8 @@ std::string gradcheck_choices(size_t width) {
     if (!operands.empty()) table.add({op.name, operands});
   }
   return table.str("", width) +
-         "\nwhisker study gradcheck OPERATOR checks one of these, 'all' all of them, a YAML file\n"
-         "its network, -e a formula.\n";
+         "\nwhisker study gradcheck OPERATOR checks one of these, 'all' all of them,\n"
+         "a YAML file its network, -e a formula.\n";
 }
 
 std::vector<std::string> gradcheck_operators() {
