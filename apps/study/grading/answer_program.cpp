@@ -209,39 +209,40 @@ AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, con
   if (!::mkdtemp(name.data())) {
     fail(ErrorKind::disk, "study grade: cannot make the folder {}: {}", name, std::strerror(errno));
   }
-  folder_ = name;
+  folder_.path = name;
   const fs::path source = fs::absolute(file);
-  write_file_atomically(folder_ / "main.cpp", main_of(exercise, source, course));
+  write_file_atomically(folder_.path / "main.cpp", main_of(exercise, source, course));
   auto [words, libraries] = compiler_of(exercise, built_for);
-  words.insert(words.end(), {"-I", course.string(), "-o", (folder_ / "answer").string(),
-                             (folder_ / "main.cpp").string()});
+  // The compiler's own files go there as well: it may be ended before it removes them.
+  words.insert(words.begin(), {"env", "TMPDIR=" + name});
+  words.insert(words.end(), {"-I", course.string(), "-o", (folder_.path / "answer").string(),
+                             (folder_.path / "main.cpp").string()});
   words.insert(words.end(), libraries.begin(), libraries.end());
-  const ChildEnd end = run_child(std::move(words), folder_ / "messages", {.seconds = 60});
+  const ChildEnd end = run_child(std::move(words), folder_.path / "messages", {.seconds = 60});
   if (end.not_found) {
-    fs::remove_all(folder_);
     fail(ErrorKind::device,
          "study grade: an answer is built with g++, which is not on PATH. 'sudo apt-get install "
          "g++' installs it.");
   }
   if (end.code == 0 && end.signal == 0) return;
   build_errors_ =
-      shortened(read_file(folder_ / "messages", size_t{1} << 24, ErrorKind::data), source, folder_);
+      shortened(read_file(folder_.path / "messages", size_t{1} << 24, ErrorKind::data), source, folder_.path);
   if (end.timed_out) build_errors_ += "the compiler was still at it after 60 s\n";
 }
 
-AnswerProgram::~AnswerProgram() {
+AnswerProgram::Folder::~Folder() {
   std::error_code unknown;
-  fs::remove_all(folder_, unknown);
+  fs::remove_all(path, unknown);
 }
 
 AnswerRun AnswerProgram::run(std::span<const Problem> problems, int seconds) const {
-  const fs::path in = folder_ / "problems", out = folder_ / "results",
-                 printed = folder_ / "printed";
+  const fs::path in = folder_.path / "problems", out = folder_.path / "results",
+                 printed = folder_.path / "printed";
   write_file_atomically(in, bytes_of(exercise_, problems));
   write_file_atomically(out, std::string_view());
   // CUDA reserves more addresses than any limit of memory would leave it.
   const int64_t memory = built_for_ == BuiltFor::gpu ? 0 : memory_limit;
-  const ChildEnd end = run_child({(folder_ / "answer").string(), in.string(), out.string()},
+  const ChildEnd end = run_child({(folder_.path / "answer").string(), in.string(), out.string()},
                                  printed, {.seconds = seconds, .memory = memory});
   constexpr size_t most = size_t{1} << 24;
   return {.outcomes = outcomes_of(read_file(out, most, ErrorKind::data), problems, end, seconds),
