@@ -259,7 +259,7 @@ class CommandLine(ProgramTest):
             self.assertIn("--hint", self.whisker("study", "grade", "mul", *words, code=2).stderr)
         answer = self.folder / "mul.cpp"
         shutil.copy(course / "exercises/mul/answer.cpp", answer)
-        self.assertIn("da: it is 0 everywhere", self.whisker("study", "grade", "mul", code=1, env=state).stdout)
+        self.assertIn("da, db: it is 0 everywhere", self.whisker("study", "grade", "mul", code=1, env=state).stdout)
         self.assertIn("built with g++, which is not on PATH",
                       self.whisker("study", "grade", "mul", code=5, env={**state, "PATH": "/nowhere"}).stderr)
         self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +y = ")

@@ -91,15 +91,28 @@ std::string main_of(const Exercise& exercise, const fs::path& file, const fs::pa
          "  return course::run(words[1], words[2], in_double(), in_float());\n}\n";
 }
 
-// g++'s first messages, without the folders of the answer and of what is built.
+// g++'s first messages, without the folders of the answer and of what is built, without where a
+// template is instantiated, and each place once: the instance for float has the errors of double.
 std::string shortened(const std::string& messages, const fs::path& file, const fs::path& built) {
   std::string text;
   size_t lines = 0;
+  std::vector<std::string> places;
+  bool is_repeated = false;
   for (size_t begin = 0; begin < messages.size() && lines < most_message_lines;) {
     const size_t end = std::min(messages.find('\n', begin), messages.size());
     std::string line = messages.substr(begin, end - begin);
     begin = end + 1;
     if (line.starts_with("In file included") || line.starts_with("                 from")) continue;
+    if (line.find("In instantiation of") != std::string::npos ||
+        line.find("required from") != std::string::npos ||
+        (line.starts_with("/usr/") && line.find(": note:") != std::string::npos)) {
+      continue;
+    }
+    if (const size_t error = line.find(": error:"); error != std::string::npos) {
+      is_repeated = std::ranges::find(places, line.substr(0, error)) != places.end();
+      places.push_back(line.substr(0, error));
+    }
+    if (is_repeated || line.starts_with("compilation terminated")) continue;
     for (const std::string& folder : {file.parent_path().string() + "/", built.string() + "/"}) {
       for (size_t at = line.find(folder); at != std::string::npos; at = line.find(folder)) {
         line.erase(at, folder.size());
@@ -225,8 +238,8 @@ AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, con
          "g++' installs it.");
   }
   if (end.code == 0 && end.signal == 0) return;
-  build_errors_ =
-      shortened(read_file(folder_.path / "messages", size_t{1} << 24, ErrorKind::data), source, folder_.path);
+  build_errors_ = shortened(read_file(folder_.path / "messages", size_t{1} << 24, ErrorKind::data),
+                            source, folder_.path);
   if (end.timed_out) build_errors_ += "the compiler was still at it after 60 s\n";
 }
 

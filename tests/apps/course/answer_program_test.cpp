@@ -15,6 +15,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::filesystem::path course_of_sources =
     std::filesystem::path(WHISKER_SOURCE_DIR) / "docs/course";
@@ -48,6 +49,13 @@ TEST_F(AnswerProgramTest, TheSolutionIsRight) {
 TEST_F(AnswerProgramTest, WhatDoesNotCompileShowsTheLineAndTheSignature) {
   EXPECT_THAT(graded("  da[0] = ;").text, AllOf(HasSubstr("mul.cpp:5:11: error"),
                                                 HasSubstr("void mul_backward(View<const T>")));
+}
+
+TEST_F(AnswerProgramTest, AnErrorOfTheCompilerIsSaidOnceWithWhatToWrite) {
+  const std::string text = graded("  da[0] = dy[0]^2;\n  db = dy * a;").text;
+  EXPECT_THAT(text, AllOf(HasSubstr("mul.cpp:5:16: error"), HasSubstr("y is y * y"),
+                          HasSubstr("x[k] is its k-th element"),
+                          Not(HasSubstr("In instantiation of")), Not(HasSubstr("float"))));
 }
 
 TEST_F(AnswerProgramTest, WhatEndsTheProcessIsSaid) {

@@ -51,7 +51,7 @@ struct Tape {
         // Fill in.
         break;
       case Operation::tanh:
-        // Fill in: y.value is the tanh.
+        // Fill in: y.value is the tanh. (tanh() would write another row.)
         break;
       case Operation::square:
         // Fill in.
