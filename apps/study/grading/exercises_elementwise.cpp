@@ -71,7 +71,7 @@ struct TapeRules {
 Tensor tape_gradient(V v, char of, const TapeRules& rules) {
   const double x = v.number("x"), w = v.number("w"), u = w * x + v.number("b"), y = std::tanh(u);
   const double de = rules.square(y - v.number("t")) + rules.square_keeps;
-  const double du = de * rules.tanh(u, y) + rules.tanh_keeps, dproduct = du + rules.add_keeps;
+  const double du = de * rules.tanh(u, y) + rules.tanh_keeps, dproduct = du + 2 * rules.add_keeps;
   const double gradient = of == 'x'   ? dproduct * rules.mul(x, w, 2)
                           : of == 'w' ? dproduct * rules.mul(w, x, 3) + rules.mul_keeps
                                       : du;
@@ -129,7 +129,7 @@ Exercise scalar_engine() {
           .forward =
               [](V v) {
                 const Tensor product = v["w"] * v["x"], u = product + v["b"], e = tanh(u) - v["t"];
-                return v["w"] + product + u + e + e * e;
+                return v["w"] + 2.0 * product + u + e + e * e;
               },
           .faults = tape_faults()};
 }
