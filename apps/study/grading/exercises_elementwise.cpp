@@ -108,8 +108,8 @@ std::vector<Fault> tape_faults() {
       {"the rule of the square passes on nothing", {.square = [](double) { return 0.0; }}}};
   std::vector<Fault> faults = {
       {"dw",
-       "it is 1, which the last sum gives it, and no more: do the rules of the sum and of the "
-       "product pass on to both operands?",
+       "it is 1, which the last sum gives it, and no more: the rule of the sum or of the product "
+       "passes on to one operand alone, or to none",
        [](V v) { return full({}, 1, v["x"].options()); }}};
   for (const auto& [says, one] : rules) {
     for (const std::string_view result : {"dx", "dw", "db"}) {

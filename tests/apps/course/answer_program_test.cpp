@@ -6,6 +6,7 @@
 #include "tests/support/temporary_folder.h"
 
 #include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,6 +57,16 @@ TEST_F(AnswerProgramTest, AnErrorOfTheCompilerIsSaidOnceWithWhatToWrite) {
   EXPECT_THAT(text, AllOf(HasSubstr("mul.cpp:5:16: error"), HasSubstr("y is y * y"),
                           HasSubstr("x[k] is its k-th element"),
                           Not(HasSubstr("In instantiation of")), Not(HasSubstr("float"))));
+}
+
+TEST_F(AnswerProgramTest, AnEngineDoesNotTakeTanhOfANumberForARow) {
+  std::ostringstream text;
+  text << std::ifstream(course_of_sources / "exercises/scalar_engine/answer.cpp").rdbuf();
+  std::string answer = text.str();
+  answer.insert(answer.rfind("// Fill in: y.value"), "rows[y.a].gradient += tanh(y.value);");
+  std::ofstream(file_) << answer;
+  EXPECT_THAT(grade_file(find_exercise("scalar_engine"), file_, course_of_sources).text,
+              HasSubstr("use of deleted function"));
 }
 
 TEST_F(AnswerProgramTest, WhatEndsTheProcessIsSaid) {

@@ -211,7 +211,7 @@ void plant_elementwise(std::vector<Planted>& all) {
       all, "scalar_engine",
       {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope",
        "'=' in the rule of the prod", "wrong factor", "'=' in a rule", "'=' in the rule of the sum",
-       "pass on to both operands", "by a row's number", "1 - a^2 of its operand",
+       "passes on to one operand alone", "by a row's number", "1 - a^2 of its operand",
        "dx, dw, db: '=' in the rule of tanh", "factor a", "2 y of its result",
        "'=' in the rule of the square", "tanh passes on nothing", "square passes on nothing"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &scalar_engine<n, T>; },
