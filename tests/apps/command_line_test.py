@@ -13,6 +13,7 @@ import shutil
 import signal
 import struct
 import termios
+import time
 import unittest
 
 from harness import ProgramTest, png, read_all, stripes
@@ -346,7 +347,7 @@ class CommandLine(ProgramTest):
             self.assertIn("--hint", self.whisker("study", "grade", "mul", *words, code=2).stderr)
         answer = self.folder / "mul.cpp"
         shutil.copy(course / "exercises/mul/answer.cpp", answer)
-        self.assertIn("da: it is 0 everywhere", self.whisker("study", "grade", "mul", code=1, env=state).stdout)
+        self.assertIn("da, db: it is 0 everywhere", self.whisker("study", "grade", "mul", code=1, env=state).stdout)
         self.assertIn("built with g++, which is not on PATH",
                       self.whisker("study", "grade", "mul", code=5, env={**state, "PATH": "/nowhere"}).stderr)
         self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +y = ")
@@ -360,6 +361,20 @@ class CommandLine(ProgramTest):
         self.assertEqual(watching.returncode, 0)
         self.assertIn("mul: right", (self.folder / "watched").read_text())
         self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +done +y = ")
+
+    def test_ctrl_c_while_an_answer_is_graded_leaves_nothing(self):
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        (self.folder / "relu.cpp").write_text(
+            '#include "course.h"\ntemplate <class T>\nvoid relu_backward(course::View<const T>, '
+            "course::View<const T>, course::View<T>) {\n  for (volatile int k = 0; k < 1;) {}\n}\n")
+        for file in ("messages", "printed"):  # while it is built, while it runs
+            grading = self.start("study", "grade", "relu", env={**os.environ, "TMPDIR": str(temporary)})
+            while grading.poll() is None and not list(temporary.glob(f"whisker_grade_*/{file}")):
+                time.sleep(0.002)
+            grading.send_signal(signal.SIGINT)
+            self.assertEqual(grading.communicate()[0], "")
+            self.assertEqual((grading.returncode, os.listdir(temporary)), (130, []))
 
     def test_threads_that_wait_give_way_unless_told_otherwise(self):
         for given, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")):
