@@ -131,7 +131,7 @@ std::vector<std::string> NanReport::sentences() const {
   std::vector<std::string> all;
   if (!recording) {
     all.push_back(
-        fmt::format("No batch was kept: training saw it in {}, not in a batch.", step.what));
+        fmt::format("No batch was kept. In training it was first seen in {}.", step.found));
   } else if (!origin) {
     all.push_back(fmt::format(
         "All values of the step are finite when it runs again. In training the first was {}.",
