@@ -279,6 +279,50 @@ class CommandLine(ProgramTest):
                             ("stays on its device", ["a.safetensors", "device=cpu"])):
             self.assertIn(says, self.whisker("study", "compare", *words, code=2).stderr)
 
+    def test_study_roofline_counts_operations_of_a_network_and_of_a_recording(self):
+        shown = self.whisker("study", "roofline", "c.yaml", *self.data)
+        self.assertLessEqual(max(map(len, shown.stdout.splitlines())), 100)
+        self.assertIn("times are the shortest of ", shown.stdout)
+        live = json.loads(self.whisker("study", "roofline", "c.yaml", *self.data, "--json").stdout)
+        self.assertEqual(live["schema_version"], 1)
+        self.assertTrue(all(one["bytes"] > 0 and one["bound_by"] in ("compute", "memory", "overhead")
+                            for one in live["passes"]))
+        self.whisker("study", "record", "c.yaml", *self.data, "-o", "roof.safetensors")
+        file = json.loads(self.whisker("study", "roofline", "roof.safetensors", "--json").stdout)
+        self.assertEqual(file["times"], "times and ceilings are the recording's")
+        self.assertEqual([(one["operator"], one["operations"], one["bytes"]) for one in file["passes"]],
+                         [(one["operator"], one["operations"], one["bytes"]) for one in live["passes"]])
+        again = json.loads(self.whisker("study", "roofline", "roof.safetensors", "--json").stdout)
+        self.assertEqual(file, again)
+        layers = json.loads(self.whisker("study", "roofline", "roof.safetensors", "--layers", "--json").stdout)
+        self.assertAlmostEqual(sum(one["bytes"] for one in layers["passes"]),
+                               sum(one["bytes"] for one in file["passes"]))
+        content = (self.folder / "roof.safetensors").read_bytes()
+        self.assertIn(b"ceilings", content)
+        (self.folder / "old.safetensors").write_bytes(content.replace(b"ceilings", b"measured"))
+        self.assertIn("does not hold the ceilings of its machine",
+                      self.whisker("study", "roofline", "old.safetensors", code=4).stderr)
+        self.assertIn("-o: expected a name ending in .svg",
+                      self.whisker("study", "roofline", "mlp", "-o", "r.png", code=2).stderr)
+
+    def test_gradcheck_prints_json_kinks_second_order_and_an_image(self):
+        tie = json.loads(self.whisker("study", "gradcheck", "max_pool_tie", "--json").stdout)
+        self.assertEqual((tie["schema_version"], tie["passed"], tie["second_order"]), (1, True, False))
+        self.assertEqual([kink["index"] for kink in tie["gradients"][0]["kinks"]], [1, 2])
+        formula = ("-e", "sum(relu(x) * c)", "x=[0, 1]", "c=const([2, 3])")
+        self.assertIn("x: 1 kink, (0): slope 0 to the left, 2 to the right",
+                      self.whisker("study", "gradcheck", *formula).stdout)
+        twice = self.whisker("study", "gradcheck", "tanh", "--second-order", "-o", "twice.svg").stdout
+        self.assertIn("all 2 gradients of gradients agree", twice)
+        self.assertIn("error of the finite difference", (self.folder / "twice.svg").read_text())
+        every = self.whisker("study", "gradcheck", "all", "--second-order").stdout
+        self.assertLessEqual(max(map(len, every.splitlines())), 100)
+        self.assertIn("without gradients of gradients", every)
+        for says, words in (("softmax: gradients of gradients are not available", ["softmax", "--second-order"]),
+                            ("an image shows one operator", ["all", "-o", "all.svg"]),
+                            ("-o: expected a name ending in .svg", ["tanh", "-o", "t.png"])):
+            self.assertIn(says, self.whisker("study", "gradcheck", *words, code=2).stderr)
+
     def test_gradcheck_alone_lists_what_can_be_checked(self):
         listed = self.whisker("study", "gradcheck").stdout
         operators = [line.split()[0] for line in listed.split("\n\n")[0].splitlines()[2:]]
