@@ -154,8 +154,8 @@ TEST(FailedStep, WithoutABatchAndWithoutRoom) {
 
 TEST(FailedStep, ASearchThatFailsHidesNoDivergence) {
   const StripeFolder data;  // 5 batches an epoch
-  TestRun run(data.config({"optimizer.lr=1e38", "optimizer.kind=sgd"}), std::nullopt,
-              {.late_reading = true});
+  TestRun run(data.config({"optimizer.lr=1e38", "optimizer.kind=sgd", "train.log_every=1000"}),
+              std::nullopt, {.late_reading = true});
   run.recorder.each_step = [&](const StepEvent& event) {
     if (event.step == 5) fs::remove_all(data / "train");
   };
