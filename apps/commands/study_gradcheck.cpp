@@ -5,6 +5,7 @@
 #include "apps/terminal/facts.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"
+#include "core/io/text.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -59,6 +60,24 @@ int run_study_gradcheck(const GradcheckArguments& arguments, const Invocation& i
   request.expression = target.expression;
   request.network = target.network;
   request.sweep = file != nullptr;
+  if (!target.expression.empty()) {
+    std::vector<std::string>& bindings = request.overrides;
+    if (!target.name.empty()) bindings.insert(bindings.begin(), target.name);
+    request.what.clear();
+    request.seed = take_seed(bindings);
+    for (const std::string& one : bindings) {
+      if (!one.starts_with("device=") && !one.starts_with("precision=")) continue;
+      fail(ErrorKind::usage,
+           "study gradcheck -e: {}: gradients are compared in f64 on the reference device.",
+           excerpt(one));
+    }
+    if (invocation.verbosity >= 0) {
+      tell(
+          fmt::format("study gradcheck -e: random numbers are those of seed={}; seed=N decides "
+                      "otherwise\n",
+                      request.seed));
+    }
+  }
   const GradcheckReport report = run_gradcheck(request);
   if (file) {
     file->write(report.svg());

@@ -76,29 +76,15 @@ DType dtype_named(const std::string& name, Device device) {
 // Takes device, seed and precision out of the bindings.
 Expression::Options expression_options(std::vector<std::string>& bindings,
                                        const Invocation& invocation) {
-  Expression::Options options;
+  Expression::Options options{.seed = take_seed(bindings)};
   std::string device = "cpu", precision = "f32";
-  const auto take = [&](const std::string& text) {
-    const size_t sign = text.find('=');
-    const std::string key = text.substr(0, sign);
-    const std::string value = sign == std::string::npos ? std::string() : text.substr(sign + 1);
-    if (key == "device") {
-      device = value;
-    } else if (key == "precision") {
-      precision = value;
-    } else if (key == "seed") {
-      const bool digits = !value.empty() && value.size() < 19 &&
-                          value.find_first_not_of("0123456789") == std::string::npos;
-      if (!digits) {
-        fail(ErrorKind::usage, "study: seed: expected a number, got {}.", excerpt(value));
-      }
-      options.seed = std::stoull(value);
-    } else {
-      return false;
+  std::erase_if(bindings, [&](const std::string& text) {
+    if (text.starts_with("device=")) device = text.substr(std::string_view("device=").size());
+    if (text.starts_with("precision=")) {
+      precision = text.substr(std::string_view("precision=").size());
     }
-    return true;
-  };
-  std::erase_if(bindings, take);
+    return text.starts_with("device=") || text.starts_with("precision=");
+  });
   options.tensor.device = chosen_device(device, invocation);
   options.tensor.dtype = dtype_named(precision, options.tensor.device);
   return options;
@@ -141,6 +127,20 @@ Recording read_recording_file(const StudyTarget& target) {
 }
 
 }  // namespace
+
+uint64_t take_seed(std::vector<std::string>& bindings) {
+  uint64_t seed = 0;
+  std::erase_if(bindings, [&](const std::string& text) {
+    if (!text.starts_with("seed=")) return false;
+    const std::string value = text.substr(std::string_view("seed=").size());
+    const bool digits = !value.empty() && value.size() < 19 &&
+                        value.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits) fail(ErrorKind::usage, "study: seed: expected a number, got {}.", excerpt(value));
+    seed = std::stoull(value);
+    return true;
+  });
+  return seed;
+}
 
 // CLI11's own prints the whole range of a double when a number is not above zero.
 const CLI::Validator& above_zero() {

@@ -4,6 +4,7 @@
 #include "apps/study/study_network.h"
 #include "core/autograd/gradcheck.h"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +15,11 @@ struct OperatorRow;
 
 struct GradcheckRequest {
   /// A row of operator_table() with operands, "all", a built-in network, or a configuration file;
-  /// with an expression a binding.
+  /// nothing with an expression.
   std::string what;
   std::vector<std::string> overrides = {};  ///< for a configuration; bindings of an expression
   std::string expression = {};
+  uint64_t seed = 0;  ///< of an expression's random numbers
   StudyOptions network = {};
   int64_t elements = 0;  ///< per tensor; 0: all of an operator's or expression's, 3 of a network's
   double tolerance = 1e-6;

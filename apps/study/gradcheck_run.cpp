@@ -116,8 +116,9 @@ GradcheckReport check_operators(const GradcheckRequest& request) {
 
 GradcheckReport check_expression(const GradcheckRequest& request, const std::string& formula,
                                  const std::vector<NamedFormula>& bindings) {
-  const Expression expression(formula, bindings,
-                              {.tensor = {.dtype = DType::f64, .device = reference_device}});
+  const Expression expression(
+      formula, bindings,
+      {.tensor = {.dtype = DType::f64, .device = reference_device}, .seed = request.seed});
   std::vector<GradcheckInput> inputs;
   for (const auto& [name, tensor] : expression.tensors()) {
     if (tensor.requires_grad()) inputs.push_back({name, tensor});
@@ -179,7 +180,6 @@ std::vector<std::string> gradcheck_operators() {
 GradcheckReport run_gradcheck(const GradcheckRequest& request) {
   if (!request.expression.empty()) {
     std::vector<NamedFormula> bindings;
-    if (!request.what.empty()) bindings.push_back(binding_of(request.what));
     for (const std::string& one : request.overrides) bindings.push_back(binding_of(one));
     return check_expression(request, request.expression, bindings);
   }

@@ -313,6 +313,11 @@ class CommandLine(ProgramTest):
         formula = ("-e", "sum(relu(x) * c)", "x=[0, 1]", "c=const([2, 3])")
         self.assertIn("x: 1 kink, (0): slope 0 to the left, 2 to the right",
                       self.whisker("study", "gradcheck", *formula).stdout)
+        drawn = [self.whisker("study", "gradcheck", "-e", "sum(x * x)", *words, "x=randn(2)")
+                 for words in ([], ["seed=0"], ["seed=3"])]
+        self.assertEqual(drawn[0].stdout, drawn[1].stdout)
+        self.assertNotEqual(drawn[0].stdout, drawn[2].stdout)
+        self.assertIn("random numbers are those of seed=0; seed=N decides otherwise", drawn[0].stderr)
         twice = self.whisker("study", "gradcheck", "tanh", "--second-order", "-o", "twice.svg").stdout
         self.assertIn("all 2 gradients of gradients agree", twice)
         self.assertIn("error of the finite difference", (self.folder / "twice.svg").read_text())
@@ -320,6 +325,7 @@ class CommandLine(ProgramTest):
         self.assertLessEqual(max(map(len, every.splitlines())), 100)
         self.assertIn("without gradients of gradients", every)
         for says, words in (("softmax: gradients of gradients are not available", ["softmax", "--second-order"]),
+                            ("are compared in f64 on the reference", ["-e", "sum(x)", "x=[1]", "device=cpu"]),
                             ("an image shows one operator", ["all", "-o", "all.svg"]),
                             ("-o: expected a name ending in .svg", ["tanh", "-o", "t.png"])):
             self.assertIn(says, self.whisker("study", "gradcheck", *words, code=2).stderr)

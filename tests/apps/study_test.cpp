@@ -85,8 +85,8 @@ TEST(StudyOperators, KinksAreNoErrors) {
 
 // Truncation falls with the square of the step, rounding grows as it shrinks.
 TEST(StudyOperators, ErrorsOverTheStepAreDrawn) {
-  const GradcheckReport report =
-      run_gradcheck({.what = "x=[0.5, 1]", .expression = "sum(exp(x))", .sweep = true});
+  const GradcheckReport report = run_gradcheck(
+      {.what = {}, .overrides = {"x=[0.5, 1]"}, .expression = "sum(exp(x))", .sweep = true});
   const std::vector<double> steps = sweep_steps(), &errors = report.results[0].sweep;
   ASSERT_EQ(errors.size(), steps.size());
   EXPECT_DOUBLE_EQ(steps.front(), 1e-1);
