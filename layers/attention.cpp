@@ -64,6 +64,12 @@ OperatorCost MultiHeadAttention::cost(const Shape& x, bool x_needs_grad) const {
   OperatorCost cost{
       .multiply_adds = x.count() * (4 * channels + 2 * tokens),
       .keeps_input = in_weight_->trainable(),
+      .attention = AttentionGeometry{.batch = x[0],
+                                     .tokens = tokens,
+                                     .heads = options_.heads,
+                                     .head_size = channels / options_.heads,
+                                     .dropout = options_.dropout,
+                                     .key = {}},
   };
   const bool inner = x_needs_grad || in_weight_->trainable() || (in_bias_ && in_bias_->trainable());
   if (inner) {

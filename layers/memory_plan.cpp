@@ -1,7 +1,9 @@
 // Sums over a planned pass.
 #include "layers/memory_plan.h"
 
+#include "core/backend/attention.h"
 #include "core/backend/backend.h"
+#include "core/nvidia/cuda_usable.h"
 
 #include <algorithm>
 
@@ -9,16 +11,16 @@ namespace whisker {
 
 namespace {
 
-/// Besides its operands and its result.
-int64_t kept_besides(const PlannedOperator& op, int64_t width) {
-  const OperatorCost& cost = op.cost;
-  return cost.kept_elements * width + cost.kept_bytes +
-         (width == element_bytes ? cost.kept_in_f32 : 0);
+int64_t scores_of(const AttentionGeometry& g) {
+  return g.batch * g.heads * g.tokens * g.tokens;
+}
+int64_t results_of(const AttentionGeometry& g) {
+  return g.batch * g.tokens * g.width();
 }
 
 }  // namespace
 
-MemoryPlan MemoryPlan::of(const Module& model, const Shape& x, std::optional<DeviceKind> device,
+MemoryPlan MemoryPlan::of(const Module& model, const Shape& x, std::optional<Device> device,
                           DType dtype, bool recompute) {
   MemoryPlan plan;
   plan.device_ = device;
@@ -57,6 +59,46 @@ const MemoryPlan::Block* MemoryPlan::block_of(size_t op) const {
   const auto found = std::ranges::find_if(
       recomputed_, [&](const Block& block) { return block.first <= op && op < block.end; });
   return found == recomputed_.end() ? nullptr : &*found;
+}
+
+// Starts a GPU, which is of use only for what asks its kernels.
+bool MemoryPlan::device_is_here() const {
+  if (!is_here_) is_here_ = !is_for(DeviceKind::cuda) || why_no_cuda(*device_).empty();
+  return *is_here_;
+}
+
+bool MemoryPlan::has_attention() const {
+  return std::ranges::any_of(operators_,
+                             [](const auto& op) { return op.cost.attention.has_value(); });
+}
+
+// Only those of 16 bits without dropout are fused on any GPU.
+bool MemoryPlan::runs_unfused(const PlannedOperator& op) const {
+  if (!op.cost.attention || !device_) return false;
+  AttentionGeometry g = *op.cost.attention;
+  g.dtype = dtype_;
+  if (device_is_here()) return !attention_is_fused(*device_, g);
+  return size_of(g.dtype) != 2 || g.dropout > 0;
+}
+
+bool MemoryPlan::assumes_fused_attention() const {
+  return has_attention() && !device_is_here() &&
+         std::ranges::any_of(operators_, [&](const PlannedOperator& op) {
+           return op.cost.attention && !runs_unfused(op);
+         });
+}
+
+// Unfused attention keeps q, k and v in an order of their own, q scaled besides, and in place of
+// the logarithms of sums the probabilities, where dropout follows before and after it.
+int64_t MemoryPlan::kept_besides(const PlannedOperator& op, int64_t width) const {
+  const OperatorCost& cost = op.cost;
+  int64_t elements = cost.kept_elements, bytes = cost.kept_bytes;
+  if (bytes > 0 && runs_unfused(op)) {
+    const AttentionGeometry& g = *cost.attention;
+    elements += results_of(g) + scores_of(g) * (g.dropout > 0 ? 2 : 1);
+    bytes = 0;
+  }
+  return elements * width + bytes + (width == element_bytes ? cost.kept_in_f32 : 0);
 }
 
 void MemoryPlan::add_notes(const std::vector<std::string>& notes) {
@@ -114,12 +156,17 @@ int64_t MemoryPlan::kept_bytes(int64_t width) const {
   return total;
 }
 
-// Kernels of the CPU are asked here; those of a GPU may be elsewhere, and choose by timing.
+// Kernels of the CPU are asked here; those of a GPU may be elsewhere, and choose by timing. Unfused
+// attention has two more tensors of scores, forwards qkv itself and its result in another order,
+// backwards the gradients of both.
 KernelWorkspace MemoryPlan::workspace(size_t i, int64_t width) const {
   const PlannedOperator& op = operators_[i];
-  const int64_t own = op.cost.transient_bytes / element_bytes * width;
+  int64_t own = op.cost.transient_bytes / element_bytes * width;
+  if (runs_unfused(op)) {
+    own += (2 * scores_of(*op.cost.attention) + 4 * results_of(*op.cost.attention)) * width;
+  }
   KernelWorkspace workspace{.forward = own, .backward = own};
-  if (device_ != DeviceKind::cpu || !op.cost.convolution) return workspace;
+  if (!is_for(DeviceKind::cpu) || !op.cost.convolution) return workspace;
   Conv2dGeometry g = *op.cost.convolution;
   g.dtype = dtype_;
   bool dw = false;

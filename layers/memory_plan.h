@@ -34,7 +34,7 @@ class MemoryPlan {
   /// layers (layers/fusion.h) are one operator; with a device, also those that only training there
   /// in `dtype` fuses, and layers keep what they keep there. `recompute`: as if every outermost
   /// block were marked (layers/recomputed_blocks.h).
-  static MemoryPlan of(const Module& model, const Shape& x, std::optional<DeviceKind> device = {},
+  static MemoryPlan of(const Module& model, const Shape& x, std::optional<Device> device = {},
                        DType dtype = DType::f32, bool recompute = false);
 
   /// The input, and what a container's add_to() needs.
@@ -46,13 +46,18 @@ class MemoryPlan {
   void add_recomputed(size_t first);
   bool recomputes() const { return recompute_; }
   const Shape& shape(int value) const { return values_[static_cast<size_t>(value)].shape; }
-  std::optional<DeviceKind> device() const { return device_; }
+  std::optional<Device> device() const { return device_; }
+  bool is_for(DeviceKind kind) const { return device_ && device_->kind == kind; }
   DType dtype() const { return dtype_; }
   bool needs_grad(int value) const { return values_[static_cast<size_t>(value)].needs_grad; }
 
   /// What is fused, for people: "relu into conv2d".
   const std::vector<std::string>& notes() const { return notes_; }
   void add_notes(const std::vector<std::string>& notes);
+
+  bool has_attention() const;
+  /// Attention is taken for fused, as recent GPUs run it: the plan's is not here to ask.
+  bool assumes_fused_attention() const;
 
   const std::vector<PlannedOperator>& operators() const { return operators_; }
   const std::vector<PlannedValue>& values() const { return values_; }
@@ -73,6 +78,10 @@ class MemoryPlan {
     return static_cast<size_t>(values_[static_cast<size_t>(value)].memory);
   }
   int64_t elements(size_t value) const { return values_[value].shape.count(); }
+  bool device_is_here() const;
+  bool runs_unfused(const PlannedOperator& op) const;
+  /// Besides its operands and its result.
+  int64_t kept_besides(const PlannedOperator& op, int64_t width) const;
   /// What operator `i` works in, forwards and backwards.
   KernelWorkspace workspace(size_t i, int64_t width) const;
   struct Block {  // operators first to end - 1
@@ -85,8 +94,9 @@ class MemoryPlan {
     return static_cast<size_t>(operators_[block.first].output);
   }
 
-  std::optional<DeviceKind> device_;
+  std::optional<Device> device_;
   DType dtype_ = DType::f32;
+  mutable std::optional<bool> is_here_;  // of the device, once it was asked
   bool recompute_ = false;
   std::vector<Block> recomputed_;
   std::vector<PlannedOperator> operators_;

@@ -61,8 +61,9 @@ struct OperatorCost {
   int64_t kept_bytes = 0;           ///< kept besides, whatever that dtype is
   int64_t kept_in_f32 = 0;          ///< bytes kept besides when that dtype is f32
   int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
-  std::optional<Conv2dGeometry> convolution = {};  ///< whose kernels have a workspace besides
-  bool view = false;                               ///< the output is the input's memory
+  std::optional<Conv2dGeometry> convolution = {};   ///< whose kernels have a workspace besides
+  std::optional<AttentionGeometry> attention = {};  ///< whose scores are kept where it is unfused
+  bool view = false;                                ///< the output is the input's memory
 };
 
 /// Says that a layer is made over another one's parameters.

@@ -186,7 +186,7 @@ OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
 int Recurrent::add_to(MemoryPlan& plan, int x) const {
   const Shape input = plan.shape(x);
   OperatorCost cost = this->cost(input, plan.needs_grad(x));
-  if (plan.device() == DeviceKind::cuda && cost.keeps_input) keep_as_a_gpu_does(cost, input);
+  if (plan.is_for(DeviceKind::cuda) && cost.keeps_input) keep_as_a_gpu_does(cost, input);
   return plan.add(*this, {x}, output_shape(input), cost);
 }
 

@@ -67,7 +67,8 @@ int Sequential::add_to(MemoryPlan& plan, int x) const {
 }
 
 int Sequential::add_first_to(size_t count, MemoryPlan& plan, int x) const {
-  const FusionTarget target{.device = plan.device(), .dtype = plan.dtype(), .fuse = fuse_};
+  FusionTarget target{.dtype = plan.dtype(), .fuse = fuse_};
+  if (plan.device()) target.device = plan.device()->kind;
   return Fusion(children(), target).add_to(plan, count, x);
 }
 

@@ -331,7 +331,7 @@ Experiment::Experiment(Config given, StartFrom start, std::shared_ptr<RankGroup>
   }
   if (!choice.note.empty()) notes.push_back(choice.note);
   std::vector<std::string> fused =
-      MemoryPlan::of(*model.net, model.input, device.kind, precision).notes();
+      MemoryPlan::of(*model.net, model.input, device, precision).notes();
   fused.insert(fused.end(), model.notes.begin(), model.notes.end());
   if (!fused.empty()) details.push_back(fmt::format("fused: {}", fmt::join(fused, "; ")));
   LibraryStart libraries(device, libraries_of(*model.net));

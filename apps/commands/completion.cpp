@@ -43,10 +43,10 @@ std::vector<std::string> words_after(const CLI::Option& option) {
 
 constexpr std::string_view preset_contexts[] = {"whisker summary^", "whisker bench^",
                                                 "whisker models^"};
-constexpr std::string_view study_contexts[] = {"whisker study trace^",  "whisker study graph^",
-                                               "whisker study step^",   "whisker study record^",
-                                               "whisker study why^",    "whisker study memory^",
-                                               "whisker study compare^"};
+constexpr std::string_view study_contexts[] = {"whisker study trace^",   "whisker study graph^",
+                                               "whisker study step^",    "whisker study record^",
+                                               "whisker study why^",     "whisker study memory^",
+                                               "whisker study compare^", "whisker study roofline^"};
 
 void collect(const CLI::App& app, const std::string& path, const std::vector<std::string>& shared,
              std::vector<Row>& rows, Row& keys) {

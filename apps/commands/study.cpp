@@ -1,9 +1,8 @@
-// whisker study trace|graph|step|record|gradcheck: shows automatic differentiation on a network.
+// whisker study trace|graph|step|record: shows automatic differentiation on a network.
 #include "apps/commands/preset_config.h"
 #include "apps/commands/study_run.h"
 #include "apps/commands/study_target.h"
 #include "apps/study/builtin_networks.h"
-#include "apps/study/gradcheck_report.h"
 #include "apps/study/graph_page.h"
 #include "apps/study/step_session.h"
 #include "apps/terminal/facts.h"
@@ -32,7 +31,6 @@ struct StudyArguments {
   StudyTarget target;
   std::string output;
   bool force = false;
-  GradcheckRequest gradcheck;
   StudyView view;
   std::string script;
   bool has_script = false;
@@ -108,7 +106,8 @@ int run_record(const StudyArguments& arguments, const Invocation& invocation) {
   }
   Outputs outputs = make_outputs("study record", arguments.force, invocation);
   const std::unique_ptr<OutputFile> output = outputs.open("-o", path, recording_format);
-  const Recording recording = record_target(arguments.target, true, invocation, &outputs);
+  const Recording recording =
+      record_measured(arguments.target, true, invocation, &outputs).recording;
   RecordingFile file = RecordingFile::of(recording);
   write_safetensors([&](std::span<const std::byte> bytes) { output->write(bytes); }, path.string(),
                     file.metadata, std::move(file.entries));
@@ -236,38 +235,11 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   add_why_command(*study, invocation);
   add_memory_command(*study, invocation);
   add_compare_command(*study, invocation);
+  add_roofline_command(*study, invocation);
   add_gradient_flow_command(*study, invocation);
   add_nan_command(*study, invocation);
 
-  CLI::App* gradcheck = study->add_subcommand(
-      "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
-  gradcheck->add_option("WHAT", arguments->target.name,
-                        "An operator, a YAML file, or all operators: all. Without it they are "
-                        "listed");
-  gradcheck->add_option("OVERRIDES", arguments->target.arguments,
-                        "section.key=value, for a YAML file");
-  add_network_options(gradcheck, arguments->target, "Examples in the batch (2)");
-  gradcheck
-      ->add_option("--elements", arguments->gradcheck.elements,
-                   "Elements of each tensor to check (all of an operator's, 3 of a network's)")
-      ->check(above_zero());
-  gradcheck->add_option("--tolerance", arguments->gradcheck.tolerance, "Largest relative error")
-      ->capture_default_str()
-      ->check(above_zero());
-  set_action(gradcheck, invocation, [arguments] {
-    if (arguments->target.name.empty()) {
-      print_result(gradcheck_choices(table_width()));
-      return 0;
-    }
-    GradcheckRequest request = arguments->gradcheck;
-    request.what = arguments->target.name;
-    request.overrides = arguments->target.arguments;
-    request.network = arguments->target.network;
-    const GradcheckReport report = run_gradcheck(request);
-    print_result(report.text);
-    return report.passed ? 0 : 1;
-  });
-
+  add_gradcheck_command(*study, invocation);
   add_exercise_commands(*study, invocation);
 }
 

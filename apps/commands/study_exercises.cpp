@@ -1,5 +1,6 @@
 // whisker study exercises, whisker study grade: the exercises of docs/course.
 #include "apps/commands/study_target.h"
+#include "apps/study/grading/child_process.h"
 #include "apps/study/grading/exercises.h"
 #include "apps/study/grading/grade.h"
 #include "apps/study/grading/progress_file.h"
@@ -167,8 +168,12 @@ void add_exercise_commands(CLI::App& study, Invocation& invocation) {
       return show_hint(exercise, folder, arguments->hint);
     }
     const fs::path file = answer_of(*arguments, exercise, folder);
-    return arguments->watch ? grade_watching(exercise, file, invocation)
-                            : grade_once(exercise, file, invocation);
+    try {
+      return arguments->watch ? grade_watching(exercise, file, invocation)
+                              : grade_once(exercise, file, invocation);
+    } catch (const Stopped& stopped) {
+      return 128 + stopped.signal;
+    }
   });
 }
 

@@ -4,15 +4,18 @@
 
 #include "apps/study/builtin_networks.h"
 #include "apps/terminal/terminal.h"
+#include "core/backend/backend.h"
 #include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "core/ops/checks.h"
 #include "core/trace/recording_file.h"
 #include "layers/builder/presets.h"
 #include "train/experiment.h"
+#include "train/planning/benchmark.h"
 #include "train/resolve_config.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -24,16 +27,21 @@
 namespace whisker {
 namespace {
 
-Recording record_twice(const StudyStep& step, bool values) {
-  {
-    StepRecorder warm_up;  // the first pass pays for memory and threads
-    step.run(warm_up);
-  }
-  StepRecorder recorder({.values = values});
+Recording record_once(const StudyStep& step, bool values) {
+  StepRecorder recorder({.values = values, .device = step.device});
   step.run(recorder);
   Recording recording = recorder.recording();
   recording.title = step.title;
   return recording;
+}
+
+Recording record_twice(const StudyStep& step, bool values) {
+  record_once(step, false);  // the first pass pays for memory and threads
+  return record_once(step, values);
+}
+
+bool is_recording(const StudyTarget& target) {
+  return target.expression.empty() && file_ending(target.name) == ".safetensors";
 }
 
 StudyStep network_step(ShownConfig shown, StudyOptions options, const Invocation& invocation) {
@@ -45,6 +53,7 @@ StudyStep network_step(ShownConfig shown, StudyOptions options, const Invocation
   const auto network = std::make_shared<StudyNetwork>(std::move(config), options);
   return {.title = network->describe(),
           .device = options.tensor.device,
+          .dtype = options.tensor.dtype,
           .run = [network](StepObserver& recorder) { network->run(recorder); },
           .add_optimizer = [network] { network->add_optimizer(); },
           .update = [network] { network->update(); },
@@ -67,29 +76,15 @@ DType dtype_named(const std::string& name, Device device) {
 // Takes device, seed and precision out of the bindings.
 Expression::Options expression_options(std::vector<std::string>& bindings,
                                        const Invocation& invocation) {
-  Expression::Options options;
+  Expression::Options options{.seed = take_seed(bindings)};
   std::string device = "cpu", precision = "f32";
-  const auto take = [&](const std::string& text) {
-    const size_t sign = text.find('=');
-    const std::string key = text.substr(0, sign);
-    const std::string value = sign == std::string::npos ? std::string() : text.substr(sign + 1);
-    if (key == "device") {
-      device = value;
-    } else if (key == "precision") {
-      precision = value;
-    } else if (key == "seed") {
-      const bool digits = !value.empty() && value.size() < 19 &&
-                          value.find_first_not_of("0123456789") == std::string::npos;
-      if (!digits) {
-        fail(ErrorKind::usage, "study: seed: expected a number, got {}.", excerpt(value));
-      }
-      options.seed = std::stoull(value);
-    } else {
-      return false;
+  std::erase_if(bindings, [&](const std::string& text) {
+    if (text.starts_with("device=")) device = text.substr(std::string_view("device=").size());
+    if (text.starts_with("precision=")) {
+      precision = text.substr(std::string_view("precision=").size());
     }
-    return true;
-  };
-  std::erase_if(bindings, take);
+    return text.starts_with("device=") || text.starts_with("precision=");
+  });
   options.tensor.device = chosen_device(device, invocation);
   options.tensor.dtype = dtype_named(precision, options.tensor.device);
   return options;
@@ -106,20 +101,8 @@ StudyStep expression_step(const std::string& formula, const std::vector<NamedFor
   }
   return {.title = title + expression->describe(),
           .device = options.tensor.device,
+          .dtype = options.tensor.dtype,
           .run = [expression](StepObserver& recorder) { expression->run(recorder); }};
-}
-
-void refuse_network_options(const StudyOptions& given, const std::string& target) {
-  const std::pair<const char*, bool> options[] = {{"--batch-size", given.batch > 0},
-                                                  {"--steps", given.steps > 0},
-                                                  {"--cells", given.cells},
-                                                  {"--classes", given.classes > 0}};
-  for (const auto& [option, is_given] : options) {
-    if (!is_given) continue;
-    fail(ErrorKind::usage,
-         "study: {}: expected a YAML file or a preset as TARGET, got {}. Leave {} out.", option,
-         target, option);
-  }
 }
 
 Recording read_recording_file(const StudyTarget& target) {
@@ -145,6 +128,20 @@ Recording read_recording_file(const StudyTarget& target) {
 
 }  // namespace
 
+uint64_t take_seed(std::vector<std::string>& bindings) {
+  uint64_t seed = 0;
+  std::erase_if(bindings, [&](const std::string& text) {
+    if (!text.starts_with("seed=")) return false;
+    const std::string value = text.substr(std::string_view("seed=").size());
+    const bool digits = !value.empty() && value.size() < 19 &&
+                        value.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits) fail(ErrorKind::usage, "study: seed: expected a number, got {}.", excerpt(value));
+    seed = std::stoull(value);
+    return true;
+  });
+  return seed;
+}
+
 // CLI11's own prints the whole range of a double when a number is not above zero.
 const CLI::Validator& above_zero() {
   static const CLI::Validator validator(
@@ -156,6 +153,19 @@ const CLI::Validator& above_zero() {
       },
       "POSITIVE");
   return validator;
+}
+
+void refuse_network_options(const StudyOptions& given, const std::string& target) {
+  const std::pair<const char*, bool> options[] = {{"--batch-size", given.batch > 0},
+                                                  {"--steps", given.steps > 0},
+                                                  {"--cells", given.cells},
+                                                  {"--classes", given.classes > 0}};
+  for (const auto& [option, is_given] : options) {
+    if (!is_given) continue;
+    fail(ErrorKind::usage,
+         "study: {}: expected a YAML file or a preset as TARGET, got {}. Leave {} out.", option,
+         target, option);
+  }
 }
 
 void add_target(CLI::App* command, StudyTarget& target) {
@@ -199,12 +209,42 @@ ShownConfig read_study_config(const StudyTarget& target, const Invocation& invoc
 
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs) {
-  if (target.expression.empty() && file_ending(target.name) == ".safetensors") {
+  if (is_recording(target)) {
     refuse_network_options(target.network, fmt::format("the recording {}", excerpt(target.name)));
     if (outputs) outputs->add_input(target.name);
     return read_recording_file(target);
   }
   return record_twice(study_step(target, invocation, outputs), values);
+}
+
+MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
+                             Outputs* outputs) {
+  if (is_recording(target)) {
+    return {.recording = record_target(target, values, invocation, outputs),
+            .times = "times and ceilings are the recording's"};
+  }
+  const StudyStep step = study_step(target, invocation, outputs);
+  const Ceilings ceilings = measure_ceilings(step.device, step.dtype);
+  backend_of(step.device).empty_cache();
+  const auto start = std::chrono::steady_clock::now();
+  Recording recording = record_twice(step, values);
+  recording.ceilings = ceilings;
+  // Reading values lets a GPU wait for the next operator: one step more without.
+  const int most_steps = values ? 2 : 5;
+  constexpr auto enough = std::chrono::seconds(4);
+  int steps = 1;
+  for (; steps < most_steps && (values || std::chrono::steady_clock::now() - start < enough);
+       ++steps) {
+    const Recording again = record_once(step, false);
+    for (size_t i = 0; i < recording.entries.size() && i < again.entries.size(); ++i) {
+      TapeEntry& entry = recording.entries[i];
+      entry.forward_ms = std::min(entry.forward_ms, again.entries[i].forward_ms);
+      entry.backward_ms = std::min(entry.backward_ms, again.entries[i].backward_ms);
+    }
+  }
+  return {.recording = std::move(recording),
+          .times = steps == 1 ? "times are those of one step"
+                              : fmt::format("times are the shortest of {} steps", steps)};
 }
 
 StudyStep study_step(const StudyTarget& target, const Invocation& invocation, Outputs* outputs) {

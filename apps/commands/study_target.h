@@ -38,12 +38,19 @@ void add_expression(CLI::App* command, StudyTarget& target);
 void add_view_options(CLI::App* command, StudyView& view);
 /// --batch-size with the help `batch`, --steps, --cells and --classes.
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
+/// Throws usage where one of them is given for a target that takes none.
+void refuse_network_options(const StudyOptions& given, const std::string& target);
+/// Takes seed=N out of the bindings of a formula; 0 where there is none. Throws usage for what is no
+/// number.
+uint64_t take_seed(std::vector<std::string>& bindings);
 /// A number above 0.
 const CLI::Validator& above_zero();
 /// Beside the commands of study.cpp.
 void add_why_command(CLI::App& study, Invocation& invocation);
 void add_memory_command(CLI::App& study, Invocation& invocation);
 void add_compare_command(CLI::App& study, Invocation& invocation);
+void add_gradcheck_command(CLI::App& study, Invocation& invocation);
+void add_roofline_command(CLI::App& study, Invocation& invocation);
 void add_exercise_commands(CLI::App& study, Invocation& invocation);
 
 /// The configuration that a target names, as read_shown_config().
@@ -58,5 +65,15 @@ StudyStep study_step(const StudyTarget& target, const Invocation& invocation,
 /// what study_step() does.
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs = nullptr);
+
+struct MeasuredStep {
+  Recording recording;
+  std::string times;  ///< where they come from, a line
+};
+
+/// As record_target(), with the device's ceilings, and the shortest time of each operator in up to
+/// five steps, with values two; a file's ceilings and times are its own.
+MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
+                             Outputs* outputs = nullptr);
 
 }  // namespace whisker

@@ -6,6 +6,8 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/json.h"
 #include "core/nvidia/cuda_library.h"
+#include "core/nvidia/cuda_usable.h"
+#include "layers/memory_plan.h"
 #include "train/data/run_data.h"
 #include "train/experiment.h"
 #include "train/model/freeze_layers.h"
@@ -20,9 +22,9 @@ namespace {
 
 // The device of the configuration, wherever this runs: a model made for a GPU can be looked at
 // here.
-DeviceKind shown_device(const Config& config) {
-  if (config.device != "auto") return Device::parse(config.device).kind;
-  return cuda_device_count() > 0 ? DeviceKind::cuda : DeviceKind::cpu;
+Device shown_device(const Config& config) {
+  if (config.device != "auto") return Device::parse(config.device);
+  return cuda_device_count() > 0 ? Device{DeviceKind::cuda} : cpu_device;
 }
 
 // What layers would compute in there.
@@ -37,7 +39,7 @@ DType shown_compute_dtype(const Config& config) {
     case PrecisionKind::f16:
       return DType::f16;
   }
-  return shown_device(config) == DeviceKind::cuda ? DType::bf16 : DType::f32;
+  return shown_device(config).kind == DeviceKind::cuda ? DType::bf16 : DType::f32;
 }
 
 // Which of the two sizes of images the table is of; "" where there is one.
@@ -109,10 +111,14 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     const Model model = build_model(config.model, options);
     check_takes_both_sizes(model, config.data);
     freeze_layers(config, model);
-    // What convolutions work in depends on it.
-    if (shown_device(config) == DeviceKind::cpu) configure_backend(config, cpu_device);
-    const ModelSummary result = summarize(
-        model, summary_options(config, shown_compute_dtype(config), shown_device(config)));
+    // What convolutions work in depends on it, and on a GPU the kernels of attention.
+    const Device device = shown_device(config);
+    const bool asks_gpu = device.kind == DeviceKind::cuda &&
+                          MemoryPlan::of(*model.net, model.input).has_attention() &&
+                          why_no_cuda(device).empty();
+    if (device == cpu_device || asks_gpu) configure_backend(config, device);
+    const ModelSummary result =
+        summarize(model, summary_options(config, shown_compute_dtype(config), device));
     if (arguments->json) {
       print_result(as_json(result, options.classes, assumed));
       return 0;

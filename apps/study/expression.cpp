@@ -230,35 +230,38 @@ Expression::Expression(const std::string& formula, const std::vector<NamedFormul
   }
 }
 
-void Expression::run(StepObserver& recorder) const {
+Tensor Expression::loss() const {
   const FormulaSource source = loss_source(formula_);
   const std::vector<Statement> program = parse_program(source);
-  Names names;
-  for (const auto& [name, tensor] : tensors_) {
-    recorder.name(tensor, name);
-    tensor.zero_grad();
-    names[name] = tensor;
-  }
-  Evaluator evaluate(source, options_, std::move(names));
+  Evaluator evaluate(source, options_, Names(tensors_.begin(), tensors_.end()));
+  Tensor loss;
   for (const Statement& statement : program) {
     ExpressionValue value = evaluate(statement.value);
     if (!statement.name.empty()) {
       evaluate.define(statement.name, std::move(value));
       continue;
     }
-    const Tensor loss = evaluate.tensor(value, statement.value);
+    loss = evaluate.tensor(value, statement.value);
     if (loss.count() != 1) {
       source.refuse(statement.value.at,
                     fmt::format("expected a loss of one element, got shape {}: use mean() or sum()",
                                 loss.shape()));
     }
-    if (!loss.requires_grad()) {
+    if (grad_mode.enabled && !loss.requires_grad()) {
       source.refuse(statement.value.at,
                     "the loss depends on no tensor that wants a gradient: const() and integers do "
                     "not");
     }
-    backward(loss);
   }
+  return loss;
+}
+
+void Expression::run(StepObserver& recorder) const {
+  for (const auto& [name, tensor] : tensors_) {
+    recorder.name(tensor, name);
+    tensor.zero_grad();
+  }
+  backward(loss());
 }
 
 std::string Expression::describe() const {

@@ -26,13 +26,17 @@ class Expression {
   Expression(const std::string& formula, const std::vector<NamedFormula>& bindings,
              const Options& options);
 
-  /// Computes the loss and its gradients. Throws usage, with the place, for what the operators
-  /// refuse and for a loss of several elements.
+  /// Throws usage, with the place, for what the operators refuse, for a loss of several
+  /// elements, and on the tape for one without a gradient.
+  Tensor loss() const;
+  /// Computes the loss and its gradients.
   void run(StepObserver& recorder) const;
   /// "mean((x @ w - y)^2), f32 on cpu".
   std::string describe() const;
   /// Names that get a gradient.
   const std::vector<std::string>& leaves() const { return leaves_; }
+  /// All names with their values.
+  const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
 
  private:
   std::string formula_;

@@ -1,190 +1,152 @@
-// Chooses what to check; networks shrink until the finite differences take seconds.
+// A gradient per row; of kinks the first of each tensor.
 #include "apps/study/gradcheck_report.h"
 
-#include "core/autograd/autograd.h"
-#include "core/io/file_ending.h"
+#include "core/draw/chart.h"
+#include "core/io/checksum_mark.h"
+#include "core/io/counted.h"
+#include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
-#include "core/tensor/philox.h"
-#include "core/trace/operator_table.h"
-#include "train/resolve_config.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <functional>
-#include <memory>
+#include <cmath>
+
+#include <fmt/ranges.h>
 
 namespace whisker {
 namespace {
 
-// Multiply-adds of all forward passes together: well under a minute on one core of the reference.
-constexpr double multiply_adds_budget = 2e10;
-constexpr int64_t smallest_image = 8;
-constexpr int64_t fewest_steps = 4;
+constexpr std::string_view gradcheck_mark = "<!-- by whisker study gradcheck";
+constexpr size_t most_curves = 8;
 
-// The image's side or the sequence's steps, `full` as configured, halved until the check's work fits
-// the budget or the network does not fit.
-void shrink(int64_t full, int64_t StudyOptions::*size, StudyOptions& options,
-            const std::function<double(const StudyOptions&)>& work) {
-  const int64_t least = size == &StudyOptions::steps ? fewest_steps : smallest_image;
-  options.*size = full;
-  while (options.*size / 2 >= least && work(options) > multiply_adds_budget) {
-    StudyOptions smaller = options;
-    smaller.*size /= 2;
-    if (work(smaller) == 0) return;
-    options = smaller;
-  }
-}
-
-GradcheckReport check_network(const GradcheckRequest& request) {
-  Config config = resolve_config(read_config(request.what, request.overrides));
-  StudyOptions options = request.network;
-  options.tensor = {.dtype = DType::f64, .device = reference_device};
-  if (options.batch == 0) options.batch = 2;
-  GradcheckOptions check{.tolerance = request.tolerance,
-                         .elements = request.elements > 0 ? request.elements : 3};
-  StudyOptions single = request.network;
-  single.batch = 1;
-  const Model probe = StudyNetwork(config, single).model();
-  const auto parameters = static_cast<double>(probe.net->parameters().size());
-  const bool sequences = probe.batch_axis == 1;
-  const int64_t full = probe.input[sequences ? 0 : 1];
-  int64_t StudyOptions::*const size = sequences ? &StudyOptions::steps : &StudyOptions::image_size;
-  const auto work = [&](const StudyOptions& tried) {
-    return 2 * static_cast<double>(check.elements) * parameters *
-           static_cast<double>(study_multiply_adds(config, tried));
-  };
-  shrink(full, size, options, work);
-  if (work(options) > multiply_adds_budget && request.elements == 0) check.elements = 1;
-  const bool quick = work(options) <= multiply_adds_budget;
-  const StudyNetwork network(std::move(config), options);
-  std::vector<GradcheckInput> inputs;
-  for (const auto& parameter : network.arena().parameters()) {
-    if (parameter->trainable()) inputs.push_back({parameter->name(), parameter->value()});
-  }
-  const auto results = gradcheck([&] { return network.loss(); }, inputs, check);
-  GradcheckReport report = gradcheck_report(results, {}, request.tolerance);
-  std::string heading = network.describe();
-  if (options.*size != full) {
-    heading += fmt::format(" ({} instead of {} {}, so that this takes {})", options.*size, full,
-                           sequences ? "steps" : "pixels a side", quick ? "seconds" : "minutes");
-  }
-  report.text = heading + "\n\n" + report.text;
-  return report;
-}
-
-GradcheckReport check_operators(const GradcheckRequest& request) {
-  std::vector<GradcheckResult> results;
-  std::vector<std::string> owners;
-  for (const OperatorRow& op : operator_table()) {
-    if (request.what != "all" && request.what != op.name) continue;
-    for (GradcheckResult& result :
-         gradcheck_operator(op, {.tolerance = request.tolerance, .elements = request.elements})) {
-      results.push_back(std::move(result));
-      owners.emplace_back(op.name);
-    }
-  }
-  return gradcheck_report(results, owners, request.tolerance);
-}
-
-// The usual arguments of a row; those of a comparison have no operands.
-std::unique_ptr<Arguments> usual_arguments(const OperatorRow& op) {
-  auto arguments = std::make_unique<Arguments>(stream_of(op.name));
-  const NoGrad off_tape;
-  op.call(*arguments);
-  return arguments;
+std::string kinks_text(const std::string& name, const GradcheckResult& result) {
+  const GradcheckKink& first = result.kinks[0];
+  return fmt::format(
+      "{}: {}, {}{}: slope {:.6g} to the left, {:.6g} to the right, gradient {:.6g}{}", name,
+      counted(static_cast<int64_t>(result.kinks.size()), "kink"),
+      result.kinks.size() > 1 ? "such as " : "", position_in(result.shape, first.index), first.left,
+      first.right, first.gradient, result.passed ? " between them" : "");
 }
 
 }  // namespace
 
-std::vector<GradcheckResult> gradcheck_operator(const OperatorRow& op,
-                                                const GradcheckOptions& options) {
-  const auto arguments = usual_arguments(op);
-  std::vector<GradcheckInput> inputs;
-  for (const auto& [name, tensor] : arguments->operands()) inputs.push_back({name, tensor});
-  if (inputs.empty()) return {};
-  const auto call = [&] {
-    arguments->restart();
-    return op.call(*arguments);
+size_t GradcheckReport::wrong() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(results, [](const GradcheckResult& one) { return !one.passed; }));
+}
+
+std::string GradcheckReport::text(size_t width) const {
+  std::string text = heading.empty() ? "" : heading + "\n\n";
+  const auto add_lines = [&](const std::string& line) {
+    text += width == 0
+                ? line + "\n"
+                : fmt::format("{}\n", fmt::join(wrap_text(line, width, CutWords::never), "\n  "));
   };
-  return gradcheck(call, inputs, options);
-}
-
-std::string gradcheck_choices(size_t width) {
-  TextTable table({"operator", "operands"});
-  for (const OperatorRow& op : operator_table()) {
-    std::string operands;
-    const auto arguments = usual_arguments(op);
-    for (const auto& [name, tensor] : arguments->operands()) {
-      operands += fmt::format("{}{} {}", operands.empty() ? "" : ", ", name, tensor.shape());
-    }
-    if (!operands.empty()) table.add({op.name, operands});
-  }
-  return table.str("", width) +
-         "\nwhisker study gradcheck OPERATOR checks one of these,\n'all' all of them, a YAML file "
-         "its "
-         "network.\n";
-}
-
-std::vector<std::string> gradcheck_operators() {
-  std::vector<std::string> names = {"all"};
-  for (const OperatorRow& op : operator_table()) {
-    if (!usual_arguments(op)->operands().empty()) names.emplace_back(op.name);
-  }
-  return names;
-}
-
-GradcheckReport run_gradcheck(const GradcheckRequest& request) {
-  const std::vector<std::string> names = gradcheck_operators();
-  if (std::find(names.begin(), names.end(), request.what) != names.end()) {
-    if (!request.overrides.empty()) {
-      fail(ErrorKind::usage, "study gradcheck: '{}': overrides go with a YAML file, not with {}.",
-           request.overrides[0], request.what == "all" ? "all operators" : "an operator");
-    }
-    return check_operators(request);
-  }
-  const std::string ending = file_ending(request.what);
-  if (ending == ".yaml" || ending == ".yml" || std::filesystem::exists(request.what)) {
-    return check_network(request);
-  }
-  const std::string nearest = nearest_name(request.what, names);
-  if (!nearest.empty()) {
-    fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}; did you mean '{}'?",
-         excerpt(request.what), nearest);
-  }
-  fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}. Operators: {}.",
-       excerpt(request.what), fmt::join(names, ", "));
-}
-
-GradcheckReport gradcheck_report(std::span<const GradcheckResult> results,
-                                 std::span<const std::string> owners, double tolerance) {
   std::vector<std::string> headings = {"tensor",    "shape",  ">checked", "worst at",
                                        ">gradient", ">slope", ">error",   "verdict"};
   if (!owners.empty()) headings.insert(headings.begin(), "op");
   TextTable table(headings);
-  size_t wrong = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     const GradcheckResult& result = results[i];
     std::vector<std::string> cells = {result.name,
                                       result.shape.str(),
                                       fmt::format("{}/{}", result.checked, result.shape.count()),
                                       position_in(result.shape, result.index),
-                                      fmt::format("{:.9g}", result.gradient),
-                                      fmt::format("{:.9g}", result.slope),
+                                      fmt::format("{:.6g}", result.gradient),
+                                      fmt::format("{:.6g}", result.slope),
                                       fmt::format("{:.1e}", result.error),
-                                      result.passed ? "ok" : "WRONG"};
+                                      !result.passed         ? "WRONG"
+                                      : result.kinks.empty() ? "ok"
+                                                             : "kink"};
     if (!owners.empty()) {
       cells.insert(cells.begin(), i > 0 && owners[i] == owners[i - 1] ? "" : owners[i]);
     }
     table.add(std::move(cells));
-    wrong += !result.passed;
   }
-  const std::string verdict =
-      wrong == 0 ? fmt::format("all {} gradients agree with finite differences (tolerance {:g})",
-                               results.size(), tolerance)
-                 : fmt::format("{} of {} gradients are wrong (tolerance {:g})", wrong,
-                               results.size(), tolerance);
-  return {.text = table.str() + "\n" + verdict + "\n", .passed = wrong == 0};
+  if (!results.empty()) text += table.str("", width) + "\n";
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].kinks.empty()) continue;
+    add_lines(kinks_text(owners.empty() ? results[i].name : owners[i] + " " + results[i].name,
+                         results[i]));
+  }
+  std::string_view what = second_order ? "gradients of gradients" : "gradients";
+  int64_t kinks = 0;
+  for (const GradcheckResult& result : results) kinks += std::ssize(result.kinks);
+  if (wrong() > 0) {
+    add_lines(fmt::format("{} of {} {} are wrong (tolerance {:g})", wrong(), results.size(), what,
+                          tolerance));
+  } else {
+    add_lines(fmt::format("all {} {} agree with finite differences (tolerance {:g}){}",
+                          results.size(), what, tolerance,
+                          kinks > 0 ? fmt::format(", but for {}", counted(kinks, "kink")) : ""));
+  }
+  if (!unsupported.empty()) {
+    add_lines(fmt::format("not checked: {} without gradients of gradients: {}",
+                          counted(static_cast<int64_t>(unsupported.size()), "operator"),
+                          fmt::join(unsupported, ", ")));
+  }
+  return text;
+}
+
+std::string GradcheckReport::json() const {
+  JsonWriter json(NonFinite::null);
+  json.begin_object().field("schema_version", 1).field("network", heading);
+  json.field("tolerance", tolerance).field("second_order", second_order);
+  json.field("passed", passed()).list("unsupported", unsupported);
+  json.list("gradients", results, [&](const GradcheckResult& result) {
+    const auto i = static_cast<size_t>(&result - results.data());
+    json.begin_object().field("operator", owners.empty() ? "" : owners[i]);
+    json.field("tensor", result.name).list("shape", result.shape);
+    json.field("checked", result.checked).field("index", result.index);
+    json.field("gradient", result.gradient).field("slope", result.slope);
+    json.field("error", result.error).field("passed", result.passed);
+    json.list("kinks", result.kinks, [&](const GradcheckKink& kink) {
+      json.begin_object().field("index", kink.index).field("left", kink.left);
+      json.field("right", kink.right).field("gradient", kink.gradient).end_object();
+    });
+    json.list("errors_by_step", result.sweep).end_object();
+  });
+  json.list("steps",
+            results.empty() || results[0].sweep.empty() ? std::vector<double>() : sweep_steps());
+  return json.end_object().str();
+}
+
+std::vector<double> sweep_steps() {
+  std::vector<double> steps;
+  for (int i = 2; i <= 24; ++i) steps.push_back(std::pow(10, -0.5 * i));
+  return steps;
+}
+
+// Errors of 0 leave a gap in a logarithmic axis.
+std::string GradcheckReport::svg() const {
+  Chart chart{.title = heading.empty() && !owners.empty() ? owners[0] : heading,
+              .x = {.label = "step: rounding to the left, truncation to the right", .log = true},
+              .y = {.label = "error of the finite difference", .log = true}};
+  const std::vector<double> steps = sweep_steps();
+  std::vector<double> largest(steps.size());
+  for (const GradcheckResult& result : results) {
+    for (size_t i = 0; i < result.sweep.size(); ++i) {
+      largest[i] = std::max(largest[i], result.sweep[i]);
+    }
+    if (results.size() > most_curves) continue;
+    chart.series.push_back({result.name, SeriesKind::line, steps, result.sweep});
+  }
+  if (results.size() > most_curves) {
+    chart.series.push_back(
+        {fmt::format("largest of {} tensors", results.size()), SeriesKind::line, steps, largest});
+  }
+  const size_t best =
+      static_cast<size_t>(std::min_element(largest.begin(), largest.end()) - largest.begin());
+  if (largest[best] > 0) {
+    chart.marks.push_back({steps[best], fmt::format("least error, at {:.0e}", steps[best]), 0});
+  }
+  std::string text = fmt::format("{} -->\n{}", checksum_mark(gradcheck_mark), chart_svg(chart));
+  set_checksum(text, gradcheck_mark);
+  return text;
+}
+
+bool is_gradcheck_svg(std::string_view content) {
+  return content.starts_with(gradcheck_mark) && checksum_matches(content, gradcheck_mark);
 }
 
 }  // namespace whisker

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include <fmt/ranges.h>
 
@@ -23,6 +24,7 @@ constexpr std::string_view flow_page_begin =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
     "name=\"generator\" content=\"";
 constexpr std::string_view flow_page_mark = "by whisker study gradient-flow";
+constexpr size_t most_flow_values = size_t{1} << 25;  // of names and steps
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 // The row's place for a name; new ones have NaN in the steps before.
@@ -37,6 +39,12 @@ Flow& flow_of(std::vector<Flow>& flows, std::map<std::string, size_t>& places,
 void put(StepValues& values, size_t at, double value) {
   values.resize(at, unknown);
   values.push_back(value);
+}
+
+// Of what is not finite in part, a norm says nothing.
+double norm_of(const std::optional<TensorSummary>& gradients) {
+  const bool known = gradients && gradients->statistics.not_finite == 0;
+  return known ? gradients->statistics.norm : unknown;
 }
 
 struct ThreeSteps {
@@ -108,14 +116,25 @@ Chart chart_in_time(const GradientFlow& flow, const std::vector<Flow>& rows,
 GradientFlow GradientFlow::of(const std::filesystem::path& file, const std::string& run) {
   GradientFlow flow{.run = run};
   std::map<std::string, size_t> layer_places, parameter_places;
+  std::map<std::string, size_t> order;  // of the layers of the step that ran most of them
   read_histograms(file, [&](const HistogramRow& row) {
     const size_t at = flow.steps.size();
     flow.steps.push_back(row.step);
+    const size_t names =
+        flow.layers.size() + flow.parameters.size() + row.layers.size() + row.parameters.size();
+    if (names > most_flow_values / flow.steps.size()) {
+      fail(ErrorKind::data, "{}: step {}: expected at most {} layers and parameters in all steps",
+           printable(file.string()), row.step, most_flow_values);
+    }
+    if (row.layers.size() > order.size()) {
+      order.clear();
+      for (const LayerHistograms& one : row.layers) order.emplace(one.layer, order.size());
+    }
     std::map<std::string, std::pair<int64_t, double>> updates;  // of each layer's largest parameter
     for (const ParameterHistograms& one : row.parameters) {
       ParameterFlow& to = flow_of(flow.parameters, parameter_places, one.name);
       to.name = one.name;
-      put(to.gradient, at, one.gradients ? one.gradients->statistics.norm : unknown);
+      put(to.gradient, at, norm_of(one.gradients));
       put(to.weight, at, one.weights.statistics.norm);
       put(to.update, at, one.update_ratio.value_or(unknown));
       const size_t dot = one.name.rfind('.');
@@ -131,7 +150,7 @@ GradientFlow GradientFlow::of(const std::filesystem::path& file, const std::stri
       to.units = one.units.value_or(0);
       const TensorStatistics& values = one.activations.statistics;
       const auto count = static_cast<double>(one.activations.count);
-      put(to.gradient, at, one.gradients ? one.gradients->statistics.norm : unknown);
+      put(to.gradient, at, norm_of(one.gradients));
       put(to.activation, at, values.deviation);
       put(to.zeros, at, static_cast<double>(values.zeros) / count);
       put(to.dead_units, at, one.dead_units ? static_cast<double>(*one.dead_units) : unknown);
@@ -146,6 +165,11 @@ GradientFlow GradientFlow::of(const std::filesystem::path& file, const std::stri
     fail(ErrorKind::data, "{}: expected a row for each recorded step, got none",
          printable(file.string()));
   }
+  // Steps with the cached results of frozen layers run the others alone.
+  std::ranges::stable_sort(flow.layers, {}, [&](const LayerFlow& one) {
+    const auto found = order.find(one.layer);
+    return found == order.end() ? order.size() : found->second;
+  });
   for (LayerFlow& one : flow.layers) {
     for (StepValues* values : {&one.gradient, &one.activation, &one.zeros, &one.dead_units,
                                &one.not_finite, &one.update}) {
@@ -170,10 +194,11 @@ std::string GradientFlow::text(size_t width) const {
                    "trend", fmt::format(">update {}", steps[at.first]),
                    fmt::format(">{}", steps[at.last]), ">zeros", ">dead units"});
   for (const LayerFlow& one : layers) {
-    const double dead = one.dead_units[at.last];
+    const double dead = one.dead_units[at.last], zeros = one.zeros[at.last];
     table.add({one.layer, shown(one.gradient[at.first]), shown(one.gradient[at.middle]),
                shown(one.gradient[at.last]), trend_of(one.gradient), shown(one.update[at.first]),
-               shown(one.update[at.last]), fmt::format("{:.0f} %", 100 * one.zeros[at.last]),
+               shown(one.update[at.last]),
+               std::isnan(zeros) ? "" : fmt::format("{:.0f} %", 100 * zeros),
                std::isnan(dead) ? "" : fmt::format("{:.0f} of {}", dead, one.units)});
   }
   text += table.str("  ", width);
@@ -187,11 +212,10 @@ std::string GradientFlow::text(size_t width) const {
   text += "\n";
   add(fmt::format(
       "gradient: norm at the layer's result, of the mean loss of the step's last batch (of rank "
-      "0's "
-      "part of it). update: norm of one update / norm of the weights, of the layer's largest "
-      "parameter. zeros, dead units: in step {}; a unit is dead that a relu left at 0 for the "
-      "whole "
-      "batch.",
+      "0's part of it); empty where none was asked for, or not all of it was finite. update: norm "
+      "of "
+      "one update / norm of the weights, of the layer's largest parameter. zeros, dead units: in "
+      "step {}; a unit is dead that a relu left at 0 for the whole batch.",
       steps[at.last]));
   text += "\n";
   const std::vector<std::string> found = findings();

@@ -46,33 +46,45 @@ std::vector<std::string> GradientFlow::findings() const {
   for (const LayerFlow& one : layers) {
     if (std::isfinite(one.gradient[end]) && one.gradient[end] > 0) last = &one;
   }
-  NameList damaged, none, small, large, dead;
+  NameList damaged, none, unasked, small, large, dead;
   for (const LayerFlow& one : layers) {
     const double gradient = one.gradient[end];
     if (one.not_finite[end] > 0) {
       damaged.add(one.layer, counted(static_cast<int64_t>(one.not_finite[end]), "element"));
     }
     if (gradient == 0) none.add(one.layer, one.op);
+    if (std::isnan(gradient) && one.not_finite[end] == 0) unasked.add(one.layer, one.op);
     if (last && &one != last && gradient > 0) {
       const double ratio = gradient / last->gradient[end];
       if (ratio < vanished) small.add(one.layer, fmt::format("{:.2g}", ratio));
       if (ratio > exploded) large.add(one.layer, fmt::format("{:.2g}", ratio));
     }
     if (one.units > 0 && one.dead_units[end] >= many_dead * static_cast<double>(one.units)) {
-      dead.add(one.layer, fmt::format("{:.0f} of {}; {:.0f} in step {}", one.dead_units[end],
-                                      one.units, one.dead_units[0], steps[0]));
+      const double first = one.dead_units[0];
+      dead.add(one.layer, fmt::format("{:.0f} of {}{}", one.dead_units[end], one.units,
+                                      std::isnan(first)
+                                          ? std::string()
+                                          : fmt::format("; {:.0f} in step {}", first, steps[0])));
     }
   }
   if (!damaged.empty()) {
     found.push_back(
-        fmt::format("NaN or Inf in step {}: {}. whisker study nan shows where it began.", step,
-                    damaged.text()));
+        fmt::format("NaN or Inf in step {}: {}. Where training ended with it, whisker study nan "
+                    "shows where it began; in f16 it went on, and skipped the update.",
+                    step, damaged.text()));
   }
   if (!none.empty()) {
     found.push_back(fmt::format(
         "No gradient arrives at {} in step {}: nothing before {} learns there. whisker study why "
         "gives the path and the place where it dies.",
         none.text(), step, none.one() ? "it" : "them"));
+  }
+  if (!unasked.empty()) {
+    found.push_back(
+        fmt::format("No gradient is asked of {} in step {}: parameters there and before are "
+                    "frozen, or the loss "
+                    "does not depend on them.",
+                    unasked.text(), step));
   }
   if (!small.empty()) {
     found.push_back(fmt::format(

@@ -130,8 +130,8 @@ NanReport NanReport::of(const KeptStep& kept, const std::string& file, Device de
 std::vector<std::string> NanReport::sentences() const {
   std::vector<std::string> all;
   if (!recording) {
-    all.push_back(
-        fmt::format("No batch was kept: training saw it in {}, not in a batch.", step.what));
+    all.push_back(fmt::format("No batch was kept: training saw it in {}, first in {}.", step.what,
+                              step.found));
   } else if (!origin) {
     all.push_back(fmt::format(
         "All values of the step are finite when it runs again. In training the first was {}.",

@@ -155,8 +155,7 @@ void StudyNetwork::update() {
 }
 
 int64_t StudyNetwork::predicted_bytes() const {
-  return summarize(model_, summary_options(config_, dtype_, inputs_.device().kind))
-      .training.total();
+  return summarize(model_, summary_options(config_, dtype_, inputs_.device())).training.total();
 }
 
 std::string StudyNetwork::describe() const {

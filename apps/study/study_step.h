@@ -14,6 +14,7 @@ namespace whisker {
 struct StudyStep {
   std::string title;
   Device device;
+  DType dtype;  ///< that it computes in
   std::function<void(StepObserver&)> run;
   std::function<void()> add_optimizer = {};  ///< before the first update; none of a formula
   std::function<void()> update = {};

@@ -88,6 +88,8 @@ constexpr Examples examples[] = {
      "whisker study why -e 'sum(relu(x @ w))' x='ones(1,2)' w='randn(2,3)' w"},
     {"study memory", "whisker study memory resnet18 --batch-size 8",
      "whisker study memory cats.yaml -o memory.svg"},
+    {"study roofline", "whisker study roofline resnet18 --batch-size 8",
+     "whisker study roofline cats.yaml --layers -o roofline.svg"},
     {"study gradient-flow", "whisker study gradient-flow runs/photos",
      "whisker study gradient-flow runs/photos -o flow.html"},
     {"study nan", "whisker study nan runs/photos", "whisker study nan runs/photos device=cpu"},

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 namespace whisker {
 namespace {
@@ -48,6 +49,14 @@ std::vector<int64_t> draw_elements(int64_t count, const GradcheckOptions& option
   return picks;
 }
 
+// See Note [Kinks]: measured with these steps, far below any distance to a kink nearby that
+// matters.
+constexpr double kink_steps[] = {1e-7, 1e-8};
+
+struct Slopes {
+  double left = 0, right = 0, central = 0;
+};
+
 class Check {
  public:
   Check(const std::function<Tensor()>& f, const GradcheckOptions& options)
@@ -66,39 +75,51 @@ class Check {
     const auto picks = draw_elements(x.count(), options_, stream);
     // No gradient arrived: f does not depend on x, and the slopes must be 0, too.
     const Tensor arrived = x.grad();
-    std::vector<double> gradients, slopes;
-    double scale = options_.floor * std::max(1.0, std::fabs(value_));
+    std::vector<double> gradients;
+    std::vector<Slopes> slopes;
+    scale_ = options_.floor * std::max(1.0, std::fabs(value_));
     for (const int64_t pick : picks) {
       gradients.push_back(arrived.defined() ? arrived.data<double>()[static_cast<size_t>(pick)]
                                             : 0.0);
-      slopes.push_back(slope(x, pick, options_.step));
-      if (std::isfinite(gradients.back())) scale = std::max(scale, std::fabs(gradients.back()));
-      if (std::isfinite(slopes.back())) scale = std::max(scale, std::fabs(slopes.back()));
+      slopes.push_back(slopes_at(x, pick, options_.step));
+      for (const double size : {gradients.back(), slopes.back().central}) {
+        if (std::isfinite(size)) scale_ = std::max(scale_, std::fabs(size));
+      }
     }
     GradcheckResult result{.name = input.name,
                            .shape = x.shape(),
                            .checked = static_cast<int64_t>(picks.size()),
-                           .error = -1};
+                           .error = -1,
+                           .sweep = std::vector<double>(options_.sweep.size())};
     for (size_t i = 0; i < picks.size(); ++i) {
-      const auto error_of = [&](double measured) {
-        const double error = std::fabs(gradients[i] - measured) / scale;
-        return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
-      };
-      double error = error_of(slopes[i]);
-      double step = options_.step;
-      for (int retry = 0; retry < 3 && error > options_.tolerance; ++retry) {
-        step /= 10;
-        const double measured = slope(x, picks[i], step);
-        if (error_of(measured) < error) {
-          slopes[i] = measured;
-          error = error_of(measured);
+      const double gradient = gradients[i];
+      double slope = slopes[i].central, error = 0;
+      if (const std::optional<Slopes> kink = kink_at(x, picks[i], slopes[i])) {
+        const auto [low, high] = std::minmax(kink->left, kink->right);
+        slope = std::clamp(gradient, low, high);
+        error = error_of(gradient, slope);
+        result.kinks.push_back({picks[i], kink->left, kink->right, gradient});
+      } else {
+        error = error_of(gradient, slope);
+        double step = options_.step;
+        for (int retry = 0; retry < 3 && error > options_.tolerance; ++retry) {
+          step /= 10;
+          const double measured = slopes_at(x, picks[i], step).central;
+          if (error_of(gradient, measured) < error) {
+            slope = measured;
+            error = error_of(gradient, measured);
+          }
+        }
+        for (size_t k = 0; k < result.sweep.size(); ++k) {
+          const double measured = slopes_at(x, picks[i], options_.sweep[k]).central;
+          result.sweep[k] = std::max(result.sweep[k], error_of(gradient, measured));
         }
       }
       if (error <= result.error) continue;
       result.error = error;
       result.index = picks[i];
-      result.gradient = gradients[i];
-      result.slope = slopes[i];
+      result.gradient = gradient;
+      result.slope = slope;
     }
     result.error = std::max(result.error, 0.0);  // an empty tensor
     result.passed = result.error <= options_.tolerance;
@@ -106,8 +127,14 @@ class Check {
   }
 
  private:
-  double slope(const Tensor& x, int64_t pick, double step) {
-    const NoGrad off_tape;
+  double error_of(double gradient, double measured) const {
+    const double error = std::fabs(gradient - measured) / scale_;
+    return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+  }
+
+  Slopes slopes_at(const Tensor& x, int64_t pick, double step) {
+    std::optional<NoGrad> off_tape;
+    if (!options_.on_tape) off_tape.emplace();
     double& element = x.data<double>()[static_cast<size_t>(pick)];
     const double at = element;
     element = at + step;
@@ -117,12 +144,30 @@ class Check {
     const double below = weighted(f_(), options_.seed);
     const double lower = element;
     element = at;
-    return (above - below) / (upper - lower);
+    return {.left = (value_ - below) / (at - lower),
+            .right = (above - value_) / (upper - at),
+            .central = (above - below) / (upper - lower)};
+  }
+
+  // The slopes differ by more than curvature or rounding explains.
+  bool differ(const Slopes& slopes, double step) const {
+    const double rounding =
+        16 * std::numeric_limits<double>::epsilon() * std::max(1.0, std::fabs(value_)) / step;
+    return std::fabs(slopes.right - slopes.left) > std::max(1e-3 * scale_, rounding);
+  }
+
+  std::optional<Slopes> kink_at(const Tensor& x, int64_t pick, Slopes slopes) {
+    if (!differ(slopes, options_.step)) return {};
+    for (const double step : kink_steps) {
+      slopes = slopes_at(x, pick, step);
+      if (!differ(slopes, step)) return {};
+    }
+    return slopes;
   }
 
   const std::function<Tensor()>& f_;
   const GradcheckOptions& options_;
-  double value_ = 0;
+  double value_ = 0, scale_ = 1;
 };
 
 }  // namespace

@@ -37,10 +37,17 @@ class AttentionKernels {
 
   /// False where the operator is to run unfused. backward: attention_backward() will follow.
   virtual bool fuses(const AttentionGeometry& g, bool backward) = 0;
+  /// The same for predictions of memory: of another batch of these tokens, where one has run.
+  virtual bool fuses_some_batch(const AttentionGeometry& g, bool backward) {
+    return fuses(g, backward);
+  }
   virtual void attention(const AttentionGeometry& g, const AttentionInputs& in,
                          const AttentionOutputs& out) = 0;
   virtual void attention_backward(const AttentionGeometry& g, const AttentionSaved& saved,
                                   const Tensor& dy, const Tensor& dqkv) = 0;
 };
+
+/// Whether attention() in training is to run fused on `device`, which must be there.
+bool attention_is_fused(Device device, const AttentionGeometry& g);
 
 }  // namespace whisker

@@ -73,6 +73,11 @@ Tensor unfused(const AttentionGeometry& g, const Tensor& qkv, const Tensor& bias
 
 }  // namespace
 
+bool attention_is_fused(Device device, const AttentionGeometry& g) {
+  AttentionKernels* const kernels = backend_of(device).attention();
+  return kernels && kernels->fuses_some_batch(g, true);
+}
+
 Tensor attention(const Tensor& qkv, const Tensor& bias, const AttentionOptions& options) {
   const AttentionGeometry geometry = checked_geometry(qkv, bias, options);
   AttentionKernels* const kernels = backend_of(qkv.device()).attention();

@@ -119,7 +119,30 @@ Magnitudes magnitudes_of(const Recording& recording, const TapeEntry& entry) {
   return result;
 }
 
-void add_overflow(const Recording& recording, const TapeEntry& entry, double arrives,
+// By how many decimal exponents a recurrent layer may grow what its first step gives: backwards,
+// and forwards where no gate and no tanh bounds it, each step multiplies by the weights again.
+double growth_over_steps(const Recording& recording, const TapeEntry& entry, bool backward) {
+  constexpr size_t first = 3, per_cell = 5, hidden_weights = 1;
+  if (entry.name != "recurrent" || (!backward && !entry.has_attribute("rnn_relu"))) return 0;
+  double most = 0;
+  for (const TapeInput& input : entry.inputs) {
+    const TapeOutput& w = recording.entries[input.entry].outputs[input.output];
+    const bool multiplies =
+        input.position >= first && (input.position - first) % per_cell == hidden_weights;
+    if (!multiplies || w.shape.rank() != 2 || !w.value.known()) continue;
+    most = std::max(most, magnitude(w.value.summary()) * static_cast<double>(w.shape[1]));
+  }
+  const double steps = entry.shape().rank() > 0 ? static_cast<double>(entry.shape()[0]) : 1;
+  return (steps - 1) * std::max(0.0, std::log10(most));
+}
+
+// Gives more than the product of its operands' magnitudes.
+bool is_steep(std::string_view name) {
+  constexpr std::string_view steep[] = {"exp", "div", "reciprocal", "pow", "log", "sqrt"};
+  return std::ranges::find(steep, name) != std::end(steep);
+}
+
+void add_overflow(const Recording& recording, const TapeEntry& entry, bool back, double arrives,
                   std::vector<std::string>& sentences) {
   Magnitudes sizes = magnitudes_of(recording, entry);
   if (arrives > 0) {
@@ -128,11 +151,18 @@ void add_overflow(const Recording& recording, const TapeEntry& entry, double arr
   }
   const DType dtype = entry.dtype();
   const double largest = largest_of(dtype);
-  const bool squares = entry.name.find("norm") != std::string::npos;
-  if (entry.name == "exp" || (squares ? 2 : 1) * sizes.exponents >= std::log10(largest) - 1) {
+  const bool squares = entry.name.find("norm") != std::string::npos || entry.name == "attention";
+  const double growth = growth_over_steps(recording, entry, back);
+  const double exponents = (squares ? 2 : 1) * sizes.exponents + growth;
+  if (is_steep(entry.name) || exponents >= std::log10(largest) - 1) {
     sentences.push_back(fmt::format(
         "What it computes is beyond {:.4g}, the largest {}: its operands are finite, and reach {}.",
         largest, dtype, sizes.text));
+    if (growth > 0) {
+      sentences.push_back(fmt::format(
+          "Each of its {} steps multiplies by the hidden weights what the one before gave.",
+          entry.shape()[0]));
+    }
   } else {
     sentences.push_back(
         fmt::format("Its operands are finite and reach {}, which hardly overflows {}. Run it with "
@@ -203,7 +233,7 @@ std::vector<std::string> NonFiniteOrigin::reasons(const Recording& recording) co
         "loss.class_weights.");
     return sentences;
   }
-  add_overflow(recording, one, arrives, sentences);
+  add_overflow(recording, one, back, arrives, sentences);
   return sentences;
 }
 

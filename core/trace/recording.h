@@ -114,6 +114,13 @@ struct TapeEntry {
 inline constexpr std::string_view recompute_name = "recompute";
 size_t first_recomputed(std::span<const TapeEntry> entries, size_t recompute);
 
+/// What a device reached in a large matrix product and in a copy of large memory.
+struct Ceilings {
+  double tflops = 0;       ///< 1e12 floating-point operations per second
+  double gb_per_s = 0;     ///< 1e9 bytes read or written per second
+  double overhead_ms = 0;  ///< of an operator on one element
+};
+
 struct Recording {
   std::string title;  ///< "keras_small, (32,64,64,3) f32 on cpu, 2 classes"
   /// All that leads to a recorded operator, in topological order. Other operators (running
@@ -121,6 +128,7 @@ struct Recording {
   std::vector<TapeEntry> entries;
   int beside = 0;  ///< operators that were left out
   double beside_ms = 0;
+  std::optional<Ceilings> ceilings = {};  ///< of the device, in the step's precision
 
   /// Entries that backward visited, in its order.
   std::vector<size_t> backward_order() const;

@@ -71,6 +71,11 @@ std::string recording_json(const Recording& recording) {
   JsonWriter json;
   json.begin_object().field("schema_version", 2).field("network", recording.title);
   json.field("beside", recording.beside).field("beside_ms", recording.beside_ms);
+  if (const std::optional<Ceilings>& ceilings = recording.ceilings) {
+    json.key("ceilings").begin_object().field("tflops", ceilings->tflops);
+    json.field("gb_per_s", ceilings->gb_per_s).field("overhead_ms", ceilings->overhead_ms);
+    json.end_object();
+  }
   json.list("entries", recording.entries, [&](const TapeEntry& entry) {
     const auto numbers = [&](std::string_view key, size_t TapeInput::*member) {
       json.list(key, entry.inputs, [&](const TapeInput& input) { json.value(input.*member); });

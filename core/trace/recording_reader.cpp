@@ -33,6 +33,14 @@ class RecordingReader {
     Recording recording{.title = printable(json.at("network").as_string()), .entries = {}};
     recording.beside = static_cast<int>(json.at("beside").as_int(0, 1'000'000'000));
     recording.beside_ms = json.at("beside_ms").as_double(0);
+    if (const JsonValue* const ceilings = json.find("ceilings")) {
+      const auto number = [&](const char* key) {
+        return ceilings->at(key).as_double(1e-9, 1e9);
+      };
+      recording.ceilings = {.tflops = number("tflops"),
+                            .gb_per_s = number("gb_per_s"),
+                            .overhead_ms = number("overhead_ms")};
+    }
     const JsonValue::Items& entries = json.at("entries").items();
     if (entries.empty() || static_cast<int64_t>(entries.size()) > most_entries) {
       refuse("expected 1 to {} entries, got {}", most_entries, entries.size());

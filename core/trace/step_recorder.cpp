@@ -4,6 +4,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/autograd/op_attributes.h"
+#include "core/backend/backend.h"
 #include "core/io/text.h"
 #include "core/trace/rule_table.h"
 
@@ -56,7 +57,10 @@ StepRecorder::StepRecorder(const Options& options)
     : options_(options),
       previous_(std::exchange(grad_mode.observer, this)),
       previous_attributes_(std::exchange(op_attributes, &attributes_)),
-      mark_(Clock::now()) {}
+      mark_(Clock::now()),
+      clock_(backend_of(options.device).make_clock()) {
+  begin_lap();
+}
 
 StepRecorder::~StepRecorder() {
   grad_mode.observer = previous_;
@@ -70,10 +74,20 @@ void StepRecorder::name(const Tensor& tensor, const std::string& text) {
     constant_names_[memory_key(tensor)] = printable(text);
     alive_.push_back(tensor);
   }
+  begin_lap();
+}
+
+void StepRecorder::begin_lap() {
+  if (clock_) device_mark_ = clock_->mark();
   mark_ = Clock::now();
 }
 
-double StepRecorder::lap_ms() {
+double StepRecorder::Lap::ms(const std::vector<double>& marks) const {
+  return end < 0 ? 0 : marks[static_cast<size_t>(end)] - marks[static_cast<size_t>(begin)];
+}
+
+double StepRecorder::lap_ms(Lap& lap) {
+  if (clock_) lap = {.begin = device_mark_, .end = clock_->mark()};
   return std::chrono::duration<double, std::milli>(Clock::now() - mark_).count();
 }
 
@@ -83,12 +97,12 @@ void StepRecorder::on_save(const Tensor& tensor) {
 
 void StepRecorder::on_scope_begin(std::string_view layer) {
   layers_.push_back({std::string(layer), entries_.size()});
-  if (backward_depth_ == 0) mark_ = Clock::now();
+  if (backward_depth_ == 0) begin_lap();
 }
 
 void StepRecorder::on_scope_end() {
   layers_.pop_back();
-  if (backward_depth_ == 0) mark_ = Clock::now();
+  if (backward_depth_ == 0) begin_lap();
 }
 
 TapeOutput StepRecorder::output_of(const Tensor& tensor) const {
@@ -120,10 +134,11 @@ TapeInput StepRecorder::input_of(const Tensor& operand) {
 }
 
 TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors outputs) {
+  Lap lap;
   TapeEntry entry{.name = name,
                   .layer = layers_.empty() ? std::string() : layers_.back().name,
                   .attributes = std::exchange(attributes_, {}),
-                  .forward_ms = lap_ms()};
+                  .forward_ms = lap_ms(lap)};
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]->defined()) continue;
     entry.inputs.push_back(input_of(*inputs[i]));
@@ -132,6 +147,8 @@ TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors 
   for (const Tensor* output : outputs) entry.outputs.push_back(output_of(*output));
   if (options_.zero_units && is_relu(entry)) entry.outputs[0].zero_units = zero_units(*outputs[0]);
   entries_.push_back(std::move(entry));
+  forward_laps_.resize(entries_.size());
+  forward_laps_.back() = lap;
   return entries_.back();
 }
 
@@ -147,7 +164,7 @@ void StepRecorder::on_record(const Node& node, Tensors inputs, Tensors outputs) 
     describe_saved(add_operator(node.name(), inputs, outputs), inputs, outputs);
   }
   by_node_[node.sequence()] = entries_.size() - 1;
-  mark_ = Clock::now();
+  begin_lap();
 }
 
 // Its operators are the layer's so far; they kept nothing after all. It is shown behind them.
@@ -179,7 +196,7 @@ void StepRecorder::on_unrecorded(const char* name, Tensors inputs, Tensors outpu
     by_memory_[memory_key(*outputs[i])] = {.entry = entries_.size() - 1, .output = i};
     alive_.push_back(*outputs[i]);
   }
-  mark_ = Clock::now();
+  begin_lap();
 }
 
 void StepRecorder::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outputs) {
@@ -231,11 +248,12 @@ void StepRecorder::on_backward_begin(const Node& node) {
       had_gradient_.push_back(edge.node && edge.node->outputs()[edge.output].gradient.defined());
     }
   }
-  mark_ = Clock::now();
+  begin_lap();
 }
 
 void StepRecorder::on_backward_end(const Node& node) {
-  const double elapsed_ms = lap_ms();
+  Lap lap;
+  const double elapsed_ms = backward_depth_ == 1 ? lap_ms(lap) : 0;
   if (--backward_depth_ > 0) return;
   attributes_.clear();
   again_ = again_end_ = 0;
@@ -244,6 +262,8 @@ void StepRecorder::on_backward_end(const Node& node) {
   TapeEntry& entry = entries_[found->second];
   entry.backward_step = ++backward_steps_;
   entry.backward_ms = elapsed_ms;
+  backward_laps_.resize(entries_.size());
+  backward_laps_[found->second] = lap;
   if (!options_.values || node.name() == recompute_name) return;
   const std::span<const Edge> edges = node.inputs();
   for (size_t i = 0; i < entry.inputs.size(); ++i) {
@@ -271,18 +291,26 @@ Recording StepRecorder::recording() const {
     if (!wanted[i]) continue;
     for (const TapeInput& input : entry.inputs) wanted[input.entry] = true;
   }
+  std::vector<double> marks;
+  if (clock_) marks = clock_->read();
+  const auto device_ms = [&](const std::vector<Lap>& laps, size_t i, double host_ms) {
+    return !clock_ ? host_ms : i < laps.size() ? laps[i].ms(marks) : 0;
+  };
   Recording result;
   std::vector<size_t> place(entries_.size());
   int operators = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
+    const double forward_ms = device_ms(forward_laps_, i, entries_[i].forward_ms);
     if (any && !wanted[i]) {
       result.beside += entries_[i].kind == TapeKind::op;
-      result.beside_ms += entries_[i].forward_ms;
+      result.beside_ms += forward_ms;
       continue;
     }
     place[i] = result.entries.size();
     result.entries.push_back(entries_[i]);
     TapeEntry& entry = result.entries.back();
+    entry.forward_ms = forward_ms;
+    entry.backward_ms = device_ms(backward_laps_, i, entry.backward_ms);
     for (TapeInput& input : entry.inputs) input.entry = place[input.entry];
     if (entry.kind == TapeKind::op) entry.number = ++operators;
   }

@@ -2,14 +2,19 @@
 #pragma once
 
 #include "core/autograd/observer.h"
+#include "core/tensor/device.h"
 #include "core/trace/recording.h"
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace whisker {
+
+class DeviceClock;
 
 /// An observer that is told what to call leaves (parameters) and constants (the input images).
 class StepObserver : public TapeObserver {
@@ -22,6 +27,7 @@ class StepRecorder final : public StepObserver {
   struct Options {
     bool values = false;      ///< of every result and gradient; else shapes, bytes and times alone
     bool zero_units = false;  ///< counted of relu and relu6, fused ones too
+    Device device = cpu_device;  ///< whose clock measures: a GPU works on while the host goes ahead
   };
   StepRecorder() : StepRecorder(Options{}) {}
   explicit StepRecorder(const Options& options);
@@ -53,7 +59,12 @@ class StepRecorder final : public StepObserver {
   TapeOutput output_of(const Tensor& tensor) const;
   TapeInput input_of(const Tensor& operand);
   void describe_saved(TapeEntry& entry, Tensors inputs, Tensors outputs);
-  double lap_ms();
+  struct Lap {  // marks of a GPU's clock
+    int64_t begin = 0, end = -1;
+    double ms(const std::vector<double>& marks) const;
+  };
+  void begin_lap();
+  double lap_ms(Lap& lap);
 
   Options options_;
   TapeObserver* previous_;
@@ -73,6 +84,9 @@ class StepRecorder final : public StepObserver {
   int backward_steps_ = 0;
   int backward_depth_ = 0;
   Clock::time_point mark_;
+  std::unique_ptr<DeviceClock> clock_;  // null on the host
+  int64_t device_mark_ = 0;
+  std::vector<Lap> forward_laps_, backward_laps_;  // by entry, shorter where the last have none
 };
 
 }  // namespace whisker

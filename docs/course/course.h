@@ -43,7 +43,10 @@ struct View {
     const int at[] = {static_cast<int>(index)..., 0};
     const int given = static_cast<int>(sizeof...(index));
     if (given != rank) {
-      stop("an element of %s: expected as many indices as axes, %d, got %d", name, rank, given);
+      stop(
+          "an element of %s: expected as many indices as axes, %d, got %d; %s[k] is the k-th of "
+          "all",
+          name, rank, given, name);
     }
     int k = 0;
     for (int axis = 0; axis < rank; ++axis) {

@@ -4,8 +4,6 @@
 #include "layers/memory_plan.h"
 #include "layers/recurrent.h"
 
-#include <algorithm>
-
 namespace whisker {
 namespace {
 
@@ -99,10 +97,6 @@ double sum(const std::vector<PassWork>& passes, Value&& value) {
 }
 
 }  // namespace
-
-double PassWork::floor_ms(const Ceilings& ceilings) const {
-  return std::max(operations / ceilings.tflops / 1e9, bytes / ceilings.gb_per_s / 1e6);
-}
 
 double StepWork::operations() const {
   return sum(passes, [](const PassWork& pass) { return pass.operations; });

@@ -9,6 +9,7 @@
 // distance; only fusing operators goes below.
 #pragma once
 
+#include "core/trace/operator_work.h"
 #include "layers/builder/model_builder.h"
 
 #include <cstdint>
@@ -16,19 +17,6 @@
 #include <vector>
 
 namespace whisker {
-
-/// What a device reached in a large matrix product and in a copy of large memory.
-struct Ceilings {
-  double tflops = 0;    ///< 1e12 floating-point operations per second
-  double gb_per_s = 0;  ///< 1e9 bytes read or written per second
-};
-
-/// One pass: two operations per multiply-add, bytes read and written.
-struct PassWork {
-  std::string what;
-  double operations = 0, bytes = 0;
-  double floor_ms(const Ceilings& ceilings) const;
-};
 
 struct StepWork {
   std::vector<PassWork> passes;

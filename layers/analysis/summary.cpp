@@ -52,6 +52,10 @@ ModelSummary summarize(const Model& model, const SummaryOptions& options) {
                        .inference = {},
                        .notes = training.notes(),
                        .recomputed = recomputed_blocks(*model.net)};
+  if (training.assumes_fused_attention()) {
+    summary.notes.push_back(
+        fmt::format("attention (assumed: {} is not here to ask)", options.device));
+  }
   summary.notes.insert(summary.notes.end(), model.notes.begin(), model.notes.end());
   const auto width = static_cast<int64_t>(size_of(options.compute));
   std::unordered_set<const Module*> counted;  // a layer may run twice, its parameters count once

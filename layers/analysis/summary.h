@@ -15,7 +15,7 @@ struct SummaryOptions {
   DType compute = DType::f32;     ///< of activations, and of the copies of weights that layers read
   bool wide_gradients = false;    ///< gradients are f32 whatever `compute` is: sums over batches
   bool recompute = false;         ///< as with model.recompute: true
-  DeviceKind device = DeviceKind::cpu;  ///< that trains: fused operators there keep less
+  Device device = cpu_device;     ///< that trains: fused operators there keep less
 };
 
 /// One operator of a forward pass.

@@ -13,6 +13,7 @@ import shutil
 import signal
 import struct
 import termios
+import time
 import unittest
 
 from harness import ProgramTest, png, read_all, stripes
@@ -279,6 +280,56 @@ class CommandLine(ProgramTest):
                             ("stays on its device", ["a.safetensors", "device=cpu"])):
             self.assertIn(says, self.whisker("study", "compare", *words, code=2).stderr)
 
+    def test_study_roofline_counts_operations_of_a_network_and_of_a_recording(self):
+        shown = self.whisker("study", "roofline", "c.yaml", *self.data)
+        self.assertLessEqual(max(map(len, shown.stdout.splitlines())), 100)
+        self.assertIn("times are the shortest of ", shown.stdout)
+        live = json.loads(self.whisker("study", "roofline", "c.yaml", *self.data, "--json").stdout)
+        self.assertEqual(live["schema_version"], 1)
+        self.assertTrue(all(one["bytes"] > 0 and one["bound_by"] in ("compute", "memory", "overhead")
+                            for one in live["passes"]))
+        self.whisker("study", "record", "c.yaml", *self.data, "-o", "roof.safetensors")
+        file = json.loads(self.whisker("study", "roofline", "roof.safetensors", "--json").stdout)
+        self.assertEqual(file["times"], "times and ceilings are the recording's")
+        self.assertEqual([(one["operator"], one["operations"], one["bytes"]) for one in file["passes"]],
+                         [(one["operator"], one["operations"], one["bytes"]) for one in live["passes"]])
+        again = json.loads(self.whisker("study", "roofline", "roof.safetensors", "--json").stdout)
+        self.assertEqual(file, again)
+        layers = json.loads(self.whisker("study", "roofline", "roof.safetensors", "--layers", "--json").stdout)
+        self.assertAlmostEqual(sum(one["bytes"] for one in layers["passes"]),
+                               sum(one["bytes"] for one in file["passes"]))
+        content = (self.folder / "roof.safetensors").read_bytes()
+        self.assertIn(b"ceilings", content)
+        (self.folder / "old.safetensors").write_bytes(content.replace(b"ceilings", b"measured"))
+        self.assertIn("does not hold the ceilings of its machine",
+                      self.whisker("study", "roofline", "old.safetensors", code=4).stderr)
+        self.assertIn("-o: expected a name ending in .svg",
+                      self.whisker("study", "roofline", "mlp", "-o", "r.png", code=2).stderr)
+
+    def test_gradcheck_prints_json_kinks_second_order_and_an_image(self):
+        tie = json.loads(self.whisker("study", "gradcheck", "max_pool_tie", "--json").stdout)
+        self.assertEqual((tie["schema_version"], tie["passed"], tie["second_order"]), (1, True, False))
+        self.assertEqual([kink["index"] for kink in tie["gradients"][0]["kinks"]], [1, 2])
+        formula = ("-e", "sum(relu(x) * c)", "x=[0, 1]", "c=const([2, 3])")
+        self.assertIn("x: 1 kink, (0): slope 0 to the left, 2 to the right",
+                      self.whisker("study", "gradcheck", *formula).stdout)
+        drawn = [self.whisker("study", "gradcheck", "-e", "sum(x * x)", *words, "x=randn(2)")
+                 for words in ([], ["seed=0"], ["seed=3"])]
+        self.assertEqual(drawn[0].stdout, drawn[1].stdout)
+        self.assertNotEqual(drawn[0].stdout, drawn[2].stdout)
+        self.assertIn("random numbers are those of seed=0; seed=N decides otherwise", drawn[0].stderr)
+        twice = self.whisker("study", "gradcheck", "tanh", "--second-order", "-o", "twice.svg").stdout
+        self.assertIn("all 2 gradients of gradients agree", twice)
+        self.assertIn("error of the finite difference", (self.folder / "twice.svg").read_text())
+        every = self.whisker("study", "gradcheck", "all", "--second-order").stdout
+        self.assertLessEqual(max(map(len, every.splitlines())), 100)
+        self.assertIn("without gradients of gradients", every)
+        for says, words in (("softmax: gradients of gradients are not available", ["softmax", "--second-order"]),
+                            ("are compared in f64 on the reference", ["-e", "sum(x)", "x=[1]", "device=cpu"]),
+                            ("an image shows one operator", ["all", "-o", "all.svg"]),
+                            ("-o: expected a name ending in .svg", ["tanh", "-o", "t.png"])):
+            self.assertIn(says, self.whisker("study", "gradcheck", *words, code=2).stderr)
+
     def test_gradcheck_alone_lists_what_can_be_checked(self):
         listed = self.whisker("study", "gradcheck").stdout
         operators = [line.split()[0] for line in listed.split("\n\n")[0].splitlines()[2:]]
@@ -302,7 +353,7 @@ class CommandLine(ProgramTest):
             self.assertIn("--hint", self.whisker("study", "grade", "mul", *words, code=2).stderr)
         answer = self.folder / "mul.cpp"
         shutil.copy(course / "exercises/mul/answer.cpp", answer)
-        self.assertIn("da: it is 0 everywhere", self.whisker("study", "grade", "mul", code=1, env=state).stdout)
+        self.assertIn("da, db: it is 0 everywhere", self.whisker("study", "grade", "mul", code=1, env=state).stdout)
         self.assertIn("built with g++, which is not on PATH",
                       self.whisker("study", "grade", "mul", code=5, env={**state, "PATH": "/nowhere"}).stderr)
         self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +y = ")
@@ -316,6 +367,20 @@ class CommandLine(ProgramTest):
         self.assertEqual(watching.returncode, 0)
         self.assertIn("mul: right", (self.folder / "watched").read_text())
         self.assertRegex(self.whisker("study", "exercises", env=state).stdout, r"\nmul +2 +done +y = ")
+
+    def test_ctrl_c_while_an_answer_is_graded_leaves_nothing(self):
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        (self.folder / "relu.cpp").write_text(
+            '#include "course.h"\ntemplate <class T>\nvoid relu_backward(course::View<const T>, '
+            "course::View<const T>, course::View<T>) {\n  for (volatile int k = 0; k < 1;) {}\n}\n")
+        for file in ("messages", "printed"):  # while it is built, while it runs
+            grading = self.start("study", "grade", "relu", env={**os.environ, "TMPDIR": str(temporary)})
+            while grading.poll() is None and not list(temporary.glob(f"whisker_grade_*/{file}")):
+                time.sleep(0.002)
+            grading.send_signal(signal.SIGINT)
+            self.assertEqual(grading.communicate()[0], "")
+            self.assertEqual((grading.returncode, os.listdir(temporary)), (130, []))
 
     def test_threads_that_wait_give_way_unless_told_otherwise(self):
         for given, expected in (({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")):

@@ -39,6 +39,7 @@ TYPED = [
     ("study trace vgg1<Tab>", ["study", "trace", "vgg16"]),
     ("study step lstm_<Tab>", ["study", "step", "lstm_cell"]),
     ("study trace sm<Tab>", ["study", "trace", "small.yaml"]),  # files go before presets
+    ("study roofline lstm_<Tab>", ["study", "roofline", "lstm_cell"]),
     ("study gradcheck embedd<Tab>", ["study", "gradcheck", "embedding"]),
     ("study grade chain<Tab>", ["study", "grade", "chain_rule"]),
     ("classify schedule.ki<Tab>", ["classify", "schedule.ki"]),  # takes no keys

@@ -36,6 +36,11 @@ def small_disk(folder, size):
         subprocess.run(["umount", "-l", folder], check=True)
 
 
+def limit(size):
+    """For a child process: no file may grow beyond `size` bytes."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
 def files_in(folder):
     return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
 
@@ -126,11 +131,18 @@ class FullDisk(ProgramTest):
         done = self.whisker("train", "--resume", str(run), "train.epochs=3", code=None)
         self.assertIn(done.returncode, (0, 6), done.stderr)
 
+    def test_a_run_goes_on_without_more_histograms(self):
+        done = self.whisker("train", "c.yaml", *self.data, "name=rows", "train.histogram_every=1", "train.epochs=6",
+                            preexec_fn=limit(1 << 15))
+        self.assertIn("histograms.jsonl: cannot write: File too large", done.stderr)
+        self.assertEqual(done.stderr.count("The run goes on, and histograms.jsonl ends before step "), 1)
+        flow = self.whisker("study", "gradient-flow", "runs/rows").stdout  # half a row is left out
+        self.whisker("train", "--resume", "runs/rows", "train.epochs=7")
+        resumed = self.whisker("study", "gradient-flow", "runs/rows").stdout
+        self.assertIn("to 35", resumed)
+        self.assertNotIn("to 35", flow)
+
     def with_limited_files(self):
-        def limit(size):
-            def apply():
-                resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-            return apply
         largest = max(len(content) for name, content in self.before.items() if name.startswith("last/"))
         count = 50 if LONG else 8
         sizes = range(256, largest, max(1, largest // count))

@@ -26,7 +26,7 @@ FORGED = re.compile(r"^\s*FORGED", re.MULTILINE)
 SUBCOMMANDS = [["train"], ["evaluate"], ["classify"], ["bench"], ["generate"], ["summary"], ["data", "check"],
                ["import", "-o=imported.safetensors"], ["export", "-o=exported.onnx"],
                ["data", "stats"], ["data", "generate", "--per-class=1", "--val-per-class=1"], ["study", "trace"], ["study", "graph"],
-               ["study", "step"], ["study", "why"], ["study", "memory"], ["study", "compare"], ["study", "record", "-o=step.safetensors"], ["study", "gradcheck"], ["study", "grade"], ["config", "print"], ["config", "schema"], ["config", "keys"], ["devices"],
+               ["study", "step"], ["study", "why"], ["study", "memory"], ["study", "compare"], ["study", "roofline"], ["study", "record", "-o=step.safetensors"], ["study", "gradcheck"], ["study", "grade"], ["config", "print"], ["config", "schema"], ["config", "keys"], ["devices"],
                ["version"], ["models"], ["report"], ["completion", "bash"]]
 
 TEXTS = """device: cpu

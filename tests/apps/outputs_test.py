@@ -55,9 +55,11 @@ class Outputs(ProgramTest):
         "memory": ["study", "memory", "c.yaml", "data.train=train", "--classes", "2", "-o"],
         "flow": ["study", "gradient-flow", "runs/base", "-o"],
         "flow_page": ["study", "gradient-flow", "runs/base", "-o"],
+        "roofline": ["study", "roofline", "c.yaml", "data.train=train", "--classes", "2", "-o"],
+        "gradcheck": ["study", "gradcheck", "c.yaml", "data.train=train", "--classes", "2", "--elements", "1", "-o"],
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
     ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
-              "flow": ".svg", "flow_page": ".html",
+              "flow": ".svg", "flow_page": ".html", "roofline": ".svg", "gradcheck": ".svg",
               "predictions": ".csv", "worst": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
@@ -112,7 +114,8 @@ class Outputs(ProgramTest):
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
                   "flow": ["runs/base/histograms.jsonl"], "flow_page": ["runs/base/histograms.jsonl"],
-                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "dot", "record")}}
+                  **{name: ["c.yaml"] for name in ("svg", "page", "mermaid", "memory", "roofline", "gradcheck",
+                                                   "dot", "record")}}
         for name, command in self.files.items():
             ending = self.ending[name]
             for number, path in enumerate(inputs[name]):
@@ -214,8 +217,9 @@ class Outputs(ProgramTest):
                 self.whisker(*command, str(plain))
                 self.assertTrue(out.is_fifo())
                 content = plain.read_bytes()
-                says = {"record": b"whisker recording", "page": b"study graph", "memory": b"study memory"}
-                if name in says:  # two of them differ by times, or by algorithms that are timed
+                says = {"record": b"whisker recording", "page": b"study graph", "memory": b"study memory",
+                        "roofline": b"study roofline"}
+                if name in says:  # they differ by times, or by algorithms that are timed
                     self.assertTrue(read and says[name] in read[0])
                 else:
                     self.assertTrue(read and read[0] == content)

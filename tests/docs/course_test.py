@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs what the pages of docs/course show: the lessons' programs and commands print what stands there, and the pictures
+"""Runs what the pages of docs/course show: the lessons' programs and commands print what stands there, and the images
 are drawn again with the same bytes.
 
     course_test.py SOURCE BUILD            exit code 1 and the difference for what is not current
-    course_test.py SOURCE BUILD --write    writes the output and the pictures into the pages
+    course_test.py SOURCE BUILD --write    writes the output and the images into the pages
 """
 import difflib
 import os
@@ -15,7 +15,7 @@ import tempfile
 
 SOURCE, BUILD = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 WRITE = sys.argv[3:] == ["--write"]
-PICTURE = re.compile(r"-o (docs/course/images/\w+\.svg)$")
+IMAGE = re.compile(r"-o (docs/course/images/\w+\.svg)$")
 faults = []
 
 
@@ -50,17 +50,17 @@ def console(page, text, folder):
 def commands(page, text, folder):
     for block in re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S):
         for command in block.splitlines():
-            picture = PICTURE.search(command)
+            image = IMAGE.search(command)
             drawn = folder / "drawn.svg"
             drawn.unlink(missing_ok=True)
-            code, output = run(command.replace(picture.group(1), str(drawn)) if picture else command, folder)
+            code, output = run(command.replace(image.group(1), str(drawn)) if image else command, folder)
             if code != 0:
                 faults.append(f"{page.name}: exit code {code}: {command}\n{output}")
-            elif picture and WRITE:
-                (SOURCE / picture.group(1)).parent.mkdir(exist_ok=True)
-                (SOURCE / picture.group(1)).write_bytes(drawn.read_bytes())
-            elif picture and (SOURCE / picture.group(1)).read_bytes() != drawn.read_bytes():
-                faults.append(f"{page.name}: {picture.group(1)} is not what its command draws")
+            elif image and WRITE:
+                (SOURCE / image.group(1)).parent.mkdir(exist_ok=True)
+                (SOURCE / image.group(1)).write_bytes(drawn.read_bytes())
+            elif image and (SOURCE / image.group(1)).read_bytes() != drawn.read_bytes():
+                faults.append(f"{page.name}: {image.group(1)} is not what its command draws")
 
 
 with tempfile.TemporaryDirectory() as name:

@@ -1,6 +1,7 @@
 // Any text as the JSON of a recording, beside the tensors of a real one, gives a recording that
 // every view shows, or one checkpoint error.
 #include "apps/study/builtin_networks.h"
+#include "apps/study/roofline_report.h"
 #include "core/io/safetensors_stream.h"
 #include "core/trace/gradient_paths.h"
 #include "core/trace/recording_file.h"
@@ -36,6 +37,12 @@ void show(const Recording& recording) {
     if (recording.entries[i].kind == TapeKind::op) continue;
     GradientPaths::of(recording, i).text(recording, 100);
   }
+  Recording measured = recording;
+  if (!measured.ceilings) measured.ceilings = {.tflops = 1, .gb_per_s = 1, .overhead_ms = 1};
+  const RooflineReport roofline = RooflineReport::of(measured, "");
+  roofline.by_layer().text(100);
+  roofline.json();
+  roofline.svg();
   tape_listing(recording);
   tape_dot(recording);
   tape_mermaid(recording);

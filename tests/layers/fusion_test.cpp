@@ -288,18 +288,18 @@ TEST(Fusion, NormAndPoolingArePlannedAsTheDeviceKeepsThem) {
   const auto net = stem();
   const Shape input{6, 13, 12, 3};
   const int64_t image = 6 * 13 * 12 * 8, windows = 6 * 7 * 6 * 8;
-  const auto kept = [&](std::optional<DeviceKind> device) {
+  const auto kept = [&](std::optional<Device> device) {
     return MemoryPlan::of(*net, input, device).kept_bytes(2);
   };
   const int64_t unfused = kept({});
-  EXPECT_EQ(kept(DeviceKind::cpu), unfused);
-  EXPECT_EQ(kept(DeviceKind::reference), unfused);
-  EXPECT_EQ(unfused - kept(DeviceKind::cuda), 2 * (image - windows));
-  EXPECT_LT(MemoryPlan::of(*net, input, DeviceKind::cuda).training_bytes(2),
+  EXPECT_EQ(kept(cpu_device), unfused);
+  EXPECT_EQ(kept(reference_device), unfused);
+  EXPECT_EQ(unfused - kept(Device{DeviceKind::cuda}), 2 * (image - windows));
+  EXPECT_LT(MemoryPlan::of(*net, input, Device{DeviceKind::cuda}).training_bytes(2),
             MemoryPlan::of(*net, input).training_bytes(2));
   const std::vector<std::string> patterns = {"bn1"};
   net->freeze(patterns);
-  EXPECT_EQ(kept(DeviceKind::cuda), kept({}));
+  EXPECT_EQ(kept(Device{DeviceKind::cuda}), kept({}));
 }
 
 // What the norms before the depthwise and the pointwise convolution write is not stored.
@@ -307,16 +307,16 @@ TEST(Fusion, NormsInConvolutionsArePlannedAsTheDeviceKeepsThem) {
   const auto net = inverted_residual();
   const Shape input{6, 9, 9, 3};
   const int64_t image = 6 * 9 * 9 * 24;
-  const auto kept = [&](std::optional<DeviceKind> device, DType dtype) {
+  const auto kept = [&](std::optional<Device> device, DType dtype) {
     return MemoryPlan::of(*net, input, device, dtype).kept_bytes(2);
   };
   const int64_t unfused = kept({}, DType::bf16);
-  EXPECT_EQ(kept(DeviceKind::cpu, DType::bf16), unfused);
-  EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::f32), 2 * image);
-  EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::bf16), 2 * 2 * image);
-  EXPECT_EQ(unfused - kept(DeviceKind::cuda, DType::f16), 2 * 2 * image);
+  EXPECT_EQ(kept(cpu_device, DType::bf16), unfused);
+  EXPECT_EQ(unfused - kept(Device{DeviceKind::cuda}, DType::f32), 2 * image);
+  EXPECT_EQ(unfused - kept(Device{DeviceKind::cuda}, DType::bf16), 2 * 2 * image);
+  EXPECT_EQ(unfused - kept(Device{DeviceKind::cuda}, DType::f16), 2 * 2 * image);
   const auto notes = [&](DType dtype) {
-    return MemoryPlan::of(*net, input, DeviceKind::cuda, dtype).notes();
+    return MemoryPlan::of(*net, input, Device{DeviceKind::cuda}, dtype).notes();
   };
   EXPECT_THAT(notes(DType::bf16),
               ElementsAre("bn1 into depthwise in training", "bn2 into project in training"));
@@ -324,16 +324,16 @@ TEST(Fusion, NormsInConvolutionsArePlannedAsTheDeviceKeepsThem) {
 }
 
 TEST(Fusion, NotesSayWhatTrainingFuses) {
-  const auto notes = [](const Sequential& net, std::optional<DeviceKind> device) {
+  const auto notes = [](const Sequential& net, std::optional<Device> device) {
     return MemoryPlan::of(net, {2, 8, 8, 3}, device).notes();
   };
   const auto net = stem();
-  EXPECT_THAT(notes(*net, DeviceKind::cpu),
+  EXPECT_THAT(notes(*net, cpu_device),
               ElementsAre("relu into bn1", "add of block into batch_norm"));
-  EXPECT_THAT(notes(*net, DeviceKind::cuda),
+  EXPECT_THAT(notes(*net, Device{DeviceKind::cuda}),
               ElementsAre("relu into bn1", "max_pool2d into bn1 in training",
                           "add of block into batch_norm"));
-  EXPECT_THAT(notes(*block_with_projection(), DeviceKind::cuda),
+  EXPECT_THAT(notes(*block_with_projection(), Device{DeviceKind::cuda}),
               ElementsAre("add of block into batch_norm",
                           "block.projection.bn into block.bn2 in training"));
   EXPECT_THAT(notes(*epilogues(), {}), ElementsAre("relu into conv1", "max_pool2d into conv1",
@@ -341,11 +341,11 @@ TEST(Fusion, NotesSayWhatTrainingFuses) {
   EXPECT_THAT(notes(*norm_activations(), {}),
               ElementsAre("hard_swish into bn1", "silu into bn2", "relu6 into bn3"));
   net->set_fuse(false);
-  EXPECT_THAT(notes(*net, DeviceKind::cuda), ElementsAre());
+  EXPECT_THAT(notes(*net, Device{DeviceKind::cuda}), ElementsAre());
   Sequential other_windows;
   other_windows.add<BatchNorm>({.channels = 3});
   other_windows.make<MaxPool2D>(Pool2dOptions{.kernel = 2, .stride = Pair(1)});
-  EXPECT_THAT(notes(other_windows, DeviceKind::cuda), ElementsAre());
+  EXPECT_THAT(notes(other_windows, Device{DeviceKind::cuda}), ElementsAre());
 }
 
 // A list that ends between two layers that would be fused.

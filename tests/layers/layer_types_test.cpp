@@ -219,7 +219,7 @@ TEST(LayerTypes, KeepWhatTheirCostSays) {
       const Tensor y = (*model.net)(x, {.training = true, .seed = 4, .step = 2});
       EXPECT_EQ(y.shape(), model.output);
       EXPECT_EQ(tape.kept_bytes(arena.parameters()),
-                MemoryPlan::of(*model.net, model.input, DeviceKind::cpu).kept_bytes(element_bytes));
+                MemoryPlan::of(*model.net, model.input, cpu_device).kept_bytes(element_bytes));
     }
   }
 }

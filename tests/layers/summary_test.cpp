@@ -73,8 +73,8 @@ TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
         built_for(fmt::format("layers: [{}: {{units: 128, layers: 2}}, dense: classes]", row.layer),
                   {64, 64, 1}, 2);
     const auto more = [&](int64_t width) {
-      return MemoryPlan::of(*model.net, model.input, DeviceKind::cuda).kept_bytes(width) -
-             MemoryPlan::of(*model.net, model.input, DeviceKind::cpu).kept_bytes(width);
+      return MemoryPlan::of(*model.net, model.input, Device{DeviceKind::cuda}).kept_bytes(width) -
+             MemoryPlan::of(*model.net, model.input, cpu_device).kept_bytes(width);
     };
     EXPECT_EQ(more(4), row.f32 << 20) << row.layer;
     EXPECT_EQ(more(2), row.sixteen_bits * (1 << 20)) << row.layer;
@@ -97,12 +97,40 @@ head:
                                 {4, 16, 16, 3}, 2);
   for (const Device device : test::test_devices()) {
     if (device.kind == DeviceKind::reference) continue;  // its pooling keeps wider positions
-    const SummaryOptions options{.device = device.kind};
+    const SummaryOptions options{.device = device};
     const auto predicted = static_cast<double>(summarize(model, options).training.activations);
     EXPECT_NEAR(static_cast<double>(measured_bytes(model, true, device)), predicted,
                 padding * predicted)
         << device.str();
   }
+}
+
+// Fused on the CPU, and where a GPU's kernels are; elsewhere the scores are kept.
+TEST(Summary, ActivationsKeptByAttentionAreThePredictedOnes) {
+  for (const char* dropout : {"0", "0.1"}) {
+    const Model model = built_for(
+        fmt::format("layers: [{{multi_head_attention: {{heads: 2, dropout: {}}}}}, flatten, "
+                    "{{dense: {{units: classes}}}}]",
+                    dropout),
+        {2, 8, 8, 16}, 2);
+    for (const Device device : test::test_devices()) {
+      const MemoryPrediction predicted = summarize(model, {.device = device}).training;
+      EXPECT_NEAR(static_cast<double>(measured_bytes(model, true, device)),
+                  static_cast<double>(predicted.activations),
+                  padding * static_cast<double>(predicted.activations))
+          << device.str() << ", dropout " << dropout;
+    }
+  }
+  const Model model = built_for("layers: [{multi_head_attention: {heads: 2}}]", {2, 8, 8, 16}, 0);
+  const auto kept = [&](Device device) { return summarize(model, {.device = device}).training; };
+  const int64_t scores = 2 * 2 * 64 * 64, results = 2 * 64 * 16, rows = 2 * 2 * 64;
+  EXPECT_EQ(kept(reference_device).activations - kept(cpu_device).activations,
+            4 * (scores + results - rows));
+  EXPECT_GE(kept(reference_device).scratch, 4 * 2 * scores);
+  const ModelSummary elsewhere =
+      summarize(model, {.compute = DType::bf16, .device = {DeviceKind::cuda, 99}});
+  ASSERT_EQ(elsewhere.notes.size(), 1u);
+  EXPECT_EQ(elsewhere.notes[0], "attention (assumed: cuda:99 is not here to ask)");
 }
 
 TEST(Summary, FrozenLayersKeepNothing) {
@@ -145,7 +173,7 @@ head:
                                 {8, 10, 10, 3}, 5);
   const std::vector<std::string> patterns = {"conv1"};
   model.net->freeze(patterns);
-  const SummaryOptions options{.moments_per_parameter = 1, .device = DeviceKind::reference};
+  const SummaryOptions options{.moments_per_parameter = 1, .device = reference_device};
   EXPECT_EQ(to_text(summarize(model, options)),
             "layer    operator           output       parameters  multiply-adds  activations\n"
             "-------  -----------------  -----------  ----------  -------------  -----------\n"

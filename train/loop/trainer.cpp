@@ -264,7 +264,7 @@ bool Trainer::run_batch(const Batch& batch) {
                    .last_of_epoch = state_.batch == batches_};
   place.eager = records_histograms(place);
   std::optional<StepHistograms> histograms;
-  if (place.eager && folder_.writes()) histograms.emplace(experiment_);
+  if (place.eager && folder_.writes() && !gave_up_histograms_) histograms.emplace(experiment_);
   const bool stepped = step_.run(batch, place);
   if (histograms) {
     HistogramRow row = histograms->finish();
@@ -272,7 +272,7 @@ bool Trainer::run_batch(const Batch& batch) {
     row.epoch = state_.epoch + 1;
     row.examples = batch.size();
     histograms.reset();
-    folder_.histograms().append(row.json() + "\n");
+    write_histograms(row);
     log_.histograms(row);
   }
   pace_.count_batch();
@@ -301,6 +301,16 @@ bool Trainer::records_histograms(const BatchPlace& place) {
   return false;
 }
 
+void Trainer::write_histograms(const HistogramRow& row) {
+  try {
+    folder_.histograms().append(row.json() + "\n");
+  } catch (const Error& error) {
+    gave_up_histograms_ = true;
+    observer_.on_message(fmt::format(
+        "{} The run goes on, and histograms.jsonl ends before step {}.", error.what(), row.step));
+  }
+}
+
 // Waits for the device. `at_hand` is the last batch that ran.
 void Trainer::read_results(const Batch* at_hand) {
   const StepState results = of_all_ranks(step_.read(), experiment_.ranks->group());
@@ -317,8 +327,13 @@ void Trainer::read_results(const Batch* at_hand) {
   if (results.failure == StepFailure::none) return;
   const int64_t failed = results.failed_batch;
   const Batch* same = failed == batches_seen() ? at_hand : nullptr;
-  diverged(failed, text_of(results.failure),
-           find_culprit(experiment_, failed, same, step_.states()));
+  Culprit culprit;
+  try {
+    culprit = find_culprit(experiment_, failed, same, step_.states());
+  } catch (const std::exception& error) {  // memory ran out, or the data are gone
+    culprit.text = fmt::format("a step that could not be run again ({})", error.what());
+  }
+  diverged(failed, text_of(results.failure), culprit);
 }
 
 void Trainer::diverged(int64_t batch, std::string_view what, const Culprit& culprit) {

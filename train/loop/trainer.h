@@ -8,6 +8,7 @@
 #include "train/loop/events.h"
 #include "train/loop/failed_step.h"
 #include "train/loop/find_non_finite.h"
+#include "train/loop/histogram_log.h"
 #include "train/loop/metrics_log.h"
 #include "train/loop/pace.h"
 #include "train/loop/step_trace.h"
@@ -90,6 +91,7 @@ class Trainer {
   std::optional<Batch> next_batch();
   bool run_batch(const Batch& batch);
   bool records_histograms(const BatchPlace& place);
+  void write_histograms(const HistogramRow& row);
   void write_trace();
   void read_results(const Batch* at_hand = nullptr);
   std::shared_ptr<const Metrics> validate();
@@ -149,6 +151,7 @@ class Trainer {
   double prepared_ = 0;       // seconds of Preparing since the epoch's last batch
   double prepare_start_ = 0;  // by now()
   bool said_unrecorded_ = false;
+  bool gave_up_histograms_ = false;  // they could not be written
   bool validate_first_ = false;  // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   std::vector<std::string> val_paths_;        // in the order of the data

@@ -96,7 +96,7 @@ class Remedies {
 
 }  // namespace
 
-SummaryOptions summary_options(const Config& config, DType compute, DeviceKind device) {
+SummaryOptions summary_options(const Config& config, DType compute, Device device) {
   return {.moments_per_parameter = static_cast<int>(moments_of(config.optimizer)),
           .averaged = config.ema.decay > 0,
           .compute = compute,
@@ -105,9 +105,9 @@ SummaryOptions summary_options(const Config& config, DType compute, DeviceKind d
 }
 
 MemoryPrediction predict_memory(const Experiment& experiment, int64_t batch) {
-  return predict(experiment, batch,
-                 summary_options(experiment.config, experiment.arena->compute_dtype(),
-                                 experiment.device.kind));
+  return predict(
+      experiment, batch,
+      summary_options(experiment.config, experiment.arena->compute_dtype(), experiment.device));
 }
 
 int64_t batch_that_fits(const Experiment& experiment, int64_t capacity_bytes) {
@@ -134,7 +134,7 @@ std::vector<MemoryRemedy> memory_remedies(const Experiment& experiment, int64_t 
   const int64_t batch = experiment.data.part.of(config.train.batch_size);
   const int world = experiment.ranks->world();
   const SummaryOptions options =
-      summary_options(config, experiment.arena->compute_dtype(), experiment.device.kind);
+      summary_options(config, experiment.arena->compute_dtype(), experiment.device);
   const int64_t total = predict(experiment, batch, options).tensors();
   const auto saved_by = [&](int64_t with_batch, const SummaryOptions& with) {
     return total - predict(experiment, with_batch, with).tensors();

@@ -14,7 +14,7 @@
 namespace whisker {
 
 /// The settings of `config` that determine memory when layers compute in `compute` on `device`.
-SummaryOptions summary_options(const Config& config, DType compute, DeviceKind device);
+SummaryOptions summary_options(const Config& config, DType compute, Device device);
 
 /// Predicted memory of training steps on `batch` examples.
 MemoryPrediction predict_memory(const Experiment& experiment, int64_t batch);

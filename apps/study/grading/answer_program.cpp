@@ -91,15 +91,28 @@ std::string main_of(const Exercise& exercise, const fs::path& file, const fs::pa
          "  return course::run(words[1], words[2], in_double(), in_float());\n}\n";
 }
 
-// g++'s first messages, without the folders of the answer and of what is built.
+// g++'s first messages, without the folders of the answer and of what is built, without where a
+// template is instantiated, and each place once: the instance for float has the errors of double.
 std::string shortened(const std::string& messages, const fs::path& file, const fs::path& built) {
   std::string text;
   size_t lines = 0;
+  std::vector<std::string> places;
+  bool is_repeated = false;
   for (size_t begin = 0; begin < messages.size() && lines < most_message_lines;) {
     const size_t end = std::min(messages.find('\n', begin), messages.size());
     std::string line = messages.substr(begin, end - begin);
     begin = end + 1;
     if (line.starts_with("In file included") || line.starts_with("                 from")) continue;
+    if (line.find("In instantiation of") != std::string::npos ||
+        line.find("required from") != std::string::npos ||
+        (line.starts_with("/usr/") && line.find(": note:") != std::string::npos)) {
+      continue;
+    }
+    if (const size_t error = line.find(": error:"); error != std::string::npos) {
+      is_repeated = std::ranges::find(places, line.substr(0, error)) != places.end();
+      places.push_back(line.substr(0, error));
+    }
+    if (is_repeated || line.starts_with("compilation terminated")) continue;
     for (const std::string& folder : {file.parent_path().string() + "/", built.string() + "/"}) {
       for (size_t at = line.find(folder); at != std::string::npos; at = line.find(folder)) {
         line.erase(at, folder.size());
@@ -209,39 +222,40 @@ AnswerProgram::AnswerProgram(const Exercise& exercise, const fs::path& file, con
   if (!::mkdtemp(name.data())) {
     fail(ErrorKind::disk, "study grade: cannot make the folder {}: {}", name, std::strerror(errno));
   }
-  folder_ = name;
+  folder_.path = name;
   const fs::path source = fs::absolute(file);
-  write_file_atomically(folder_ / "main.cpp", main_of(exercise, source, course));
+  write_file_atomically(folder_.path / "main.cpp", main_of(exercise, source, course));
   auto [words, libraries] = compiler_of(exercise, built_for);
-  words.insert(words.end(), {"-I", course.string(), "-o", (folder_ / "answer").string(),
-                             (folder_ / "main.cpp").string()});
+  // The compiler's own files go there as well: it may be ended before it removes them.
+  words.insert(words.begin(), {"env", "TMPDIR=" + name});
+  words.insert(words.end(), {"-I", course.string(), "-o", (folder_.path / "answer").string(),
+                             (folder_.path / "main.cpp").string()});
   words.insert(words.end(), libraries.begin(), libraries.end());
-  const ChildEnd end = run_child(std::move(words), folder_ / "messages", {.seconds = 60});
+  const ChildEnd end = run_child(std::move(words), folder_.path / "messages", {.seconds = 60});
   if (end.not_found) {
-    fs::remove_all(folder_);
     fail(ErrorKind::device,
          "study grade: an answer is built with g++, which is not on PATH. 'sudo apt-get install "
          "g++' installs it.");
   }
   if (end.code == 0 && end.signal == 0) return;
-  build_errors_ =
-      shortened(read_file(folder_ / "messages", size_t{1} << 24, ErrorKind::data), source, folder_);
+  build_errors_ = shortened(read_file(folder_.path / "messages", size_t{1} << 24, ErrorKind::data),
+                            source, folder_.path);
   if (end.timed_out) build_errors_ += "the compiler was still at it after 60 s\n";
 }
 
-AnswerProgram::~AnswerProgram() {
+AnswerProgram::Folder::~Folder() {
   std::error_code unknown;
-  fs::remove_all(folder_, unknown);
+  fs::remove_all(path, unknown);
 }
 
 AnswerRun AnswerProgram::run(std::span<const Problem> problems, int seconds) const {
-  const fs::path in = folder_ / "problems", out = folder_ / "results",
-                 printed = folder_ / "printed";
+  const fs::path in = folder_.path / "problems", out = folder_.path / "results",
+                 printed = folder_.path / "printed";
   write_file_atomically(in, bytes_of(exercise_, problems));
   write_file_atomically(out, std::string_view());
   // CUDA reserves more addresses than any limit of memory would leave it.
   const int64_t memory = built_for_ == BuiltFor::gpu ? 0 : memory_limit;
-  const ChildEnd end = run_child({(folder_ / "answer").string(), in.string(), out.string()},
+  const ChildEnd end = run_child({(folder_.path / "answer").string(), in.string(), out.string()},
                                  printed, {.seconds = seconds, .memory = memory});
   constexpr size_t most = size_t{1} << 24;
   return {.outcomes = outcomes_of(read_file(out, most, ErrorKind::data), problems, end, seconds),

@@ -34,21 +34,24 @@ class AnswerProgram {
   static constexpr int64_t memory_limit = int64_t{1} << 30;
 
   /// Builds `file` with the headers of `course` in a temporary folder. Throws usage for a file that
-  /// is not there, device without g++ or nvcc.
+  /// is not there, device without g++ or nvcc, and what run_child() throws.
   AnswerProgram(const Exercise& exercise, const std::filesystem::path& file,
                 const std::filesystem::path& course, BuiltFor built_for = BuiltFor::cpu);
   AnswerProgram(const AnswerProgram&) = delete;
   AnswerProgram& operator=(const AnswerProgram&) = delete;
-  ~AnswerProgram();
 
   /// The compiler's first messages; "": it was built.
   const std::string& build_errors() const { return build_errors_; }
   AnswerRun run(std::span<const Problem> problems, int seconds = run_limit_s) const;
 
  private:
+  struct Folder {  // removed with what is in it
+    std::filesystem::path path;
+    ~Folder();
+  };
   const Exercise& exercise_;
   BuiltFor built_for_;
-  std::filesystem::path folder_;
+  Folder folder_;
   std::string build_errors_;
 };
 

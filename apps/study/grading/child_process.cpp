@@ -3,6 +3,7 @@
 #include "apps/terminal/signals.h"
 #include "core/error.h"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -50,6 +51,7 @@ void set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
 ChildEnd run_child(std::vector<std::string> words, const std::filesystem::path& output,
                    const ChildLimits& limits) {
   using Clock = std::chrono::steady_clock;
+  const std::atomic<int>& stop = catch_stop_signals();
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -63,7 +65,7 @@ ChildEnd run_child(std::vector<std::string> words, const std::filesystem::path& 
   ChildEnd result;
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (Clock::now() < end) {
+    if (stop.load() == 0 && Clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       continue;
     }
@@ -73,6 +75,7 @@ ChildEnd run_child(std::vector<std::string> words, const std::filesystem::path& 
     break;
   }
   ::kill(-child, SIGKILL);  // what it started and left
+  if (stop.load() != 0) throw Stopped{stop.load()};
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
   result.not_found = result.code == not_found_code;

@@ -20,8 +20,14 @@ struct ChildEnd {
   bool not_found = false;  ///< there is no such program
 };
 
+/// Thrown when a signal asked this program to stop (apps/terminal/signals.h).
+struct Stopped {
+  int signal = 0;
+};
+
 /// Starts `words`, the first looked up in PATH, and waits. stdout and stderr go to the file
-/// `output`, up to 1 MiB; stdin is empty. Throws device where no process can be started.
+/// `output`, up to 1 MiB; stdin is empty. Throws device where no process can be started, and
+/// Stopped, after it ended the child.
 ChildEnd run_child(std::vector<std::string> words, const std::filesystem::path& output,
                    const ChildLimits& limits);
 

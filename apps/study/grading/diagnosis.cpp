@@ -147,8 +147,8 @@ std::string left_out(const std::vector<const Check*>& checks, size_t r) {
     if (first.empty()) {
       const auto& [name, tensor] = check->problem->right[r];
       first = fmt::format(
-          "{} of {} elements are 0 and the others right: {}{} is the first that is "
-          "never written",
+          "{} of {} elements are 0 where they should not be, the others right: {}{} is the first "
+          "that is never written, or written as 0",
           wrong, got.size(), name, position_in(tensor.shape(), static_cast<int64_t>(at)));
     }
   }
@@ -283,14 +283,21 @@ std::vector<Check> checks_of(std::span<const Problem> problems, const AnswerRun&
 }
 
 std::vector<std::string> diagnose(const Exercise& exercise, std::span<const Check> checks) {
-  std::vector<std::string> sentences;
+  std::vector<std::pair<std::string, std::string>> reasons;  // results with the same: "dx, dw"
   const std::vector<const Check*> done = finished(checks);
   for (size_t r = 0; !done.empty() && r < done[0]->agrees.size(); ++r) {
     if (std::ranges::all_of(done, [&](const Check* check) { return check->agrees[r]; })) continue;
     const std::string why = explain(exercise, done, r);
-    if (!why.empty())
-      sentences.push_back(fmt::format("{}: {}", done[0]->problem->right[r].first, why));
+    if (why.empty()) continue;
+    const std::string& name = done[0]->problem->right[r].first;
+    const auto same = std::ranges::find(reasons, why, [](const auto& one) { return one.second; });
+    if (same == reasons.end())
+      reasons.emplace_back(name, why);
+    else
+      same->first += ", " + name;
   }
+  std::vector<std::string> sentences;
+  for (const auto& [names, why] : reasons) sentences.push_back(fmt::format("{}: {}", names, why));
   if (done.size() == checks.size()) {
     if (std::string text = pattern(exercise, checks); !text.empty()) sentences.push_back(text);
   }

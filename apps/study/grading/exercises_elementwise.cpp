@@ -2,6 +2,9 @@
 #include "apps/study/grading/exercises.h"
 #include "core/ops/ops.h"
 
+#include <cmath>
+#include <utility>
+
 namespace whisker {
 namespace {
 
@@ -11,6 +14,8 @@ Exercise chain_rule() {
   const auto inner = [](V v) { return tanh(v["w"] * v["x"] + v["b"]); };
   const auto outer = [inner](V v) { return 2.0 * (inner(v) - v["t"]); };
   const auto slope = [inner](V v) { return affine(inner(v) * inner(v), -1, 1); };
+  const auto slope_again = [inner](V v) { return affine(pow(tanh(inner(v)), 2), -1, 1); };
+  constexpr const char* tanh_twice = "y is tanh(w x + b) already, and tanh is taken once more";
   return {.name = "chain_rule",
           .lesson = 1,
           .title = "the chain rule on numbers: L = (tanh(w x + b) - t)^2",
@@ -44,37 +49,94 @@ Exercise chain_rule() {
                      const Tensor u = v["w"] * v["x"] + v["b"];
                      return outer(v) * affine(u * u, -1, 1);
                    }},
+                  {"db", tanh_twice, [=](V v) { return outer(v) * slope_again(v); }},
+                  {"dw", tanh_twice, [=](V v) { return outer(v) * slope_again(v) * v["x"]; }},
+                  {"dx", tanh_twice, [=](V v) { return outer(v) * slope_again(v) * v["w"]; }},
+                  {"db", "the slope of w x + b with respect to b is 1, not b",
+                   [=](V v) { return outer(v) * slope(v) * v["b"]; }},
               }};
 }
 
+// What a rule of the tape passes on, and whether it keeps what is there (1: '+=', 0: '=').
+struct TapeRules {
+  double (*mul)(double own, double other, int row) = [](double, double other, int) {
+    return other;
+  };
+  double (*tanh)(double u, double y) = [](double, double y) { return 1 - y * y; };
+  double (*square)(double e) = [](double e) { return 2 * e; };
+  double add_keeps = 1, mul_keeps = 1, tanh_keeps = 1, square_keeps = 1;
+};
+
+// dx, dw or db by these rules; call.h has the rows.
+Tensor tape_gradient(V v, char of, const TapeRules& rules) {
+  const double x = v.number("x"), w = v.number("w"), u = w * x + v.number("b"), y = std::tanh(u);
+  const double de = rules.square(y - v.number("t")) + rules.square_keeps;
+  const double du = de * rules.tanh(u, y) + rules.tanh_keeps, dproduct = du + 2 * rules.add_keeps;
+  const double gradient = of == 'x'   ? dproduct * rules.mul(x, w, 2)
+                          : of == 'w' ? dproduct * rules.mul(w, x, 3) + rules.mul_keeps
+                                      : du;
+  return full({}, gradient, v["x"].options());
+}
+
+std::vector<Fault> tape_faults() {
+  const std::pair<std::string_view, TapeRules> rules[] = {
+      {"'=' in a rule forgets what other rows gave before: '+=' adds",
+       {.add_keeps = 0, .mul_keeps = 0, .tanh_keeps = 0, .square_keeps = 0}},
+      {"'=' in the rule of the sum forgets what other rows gave before: '+=' adds",
+       {.add_keeps = 0}},
+      {"'=' in the rule of the product forgets what other rows gave before: '+=' adds",
+       {.mul_keeps = 0}},
+      {"'=' in the rule of tanh forgets what other rows gave before: '+=' adds", {.tanh_keeps = 0}},
+      {"'=' in the rule of the square forgets what other rows gave before: '+=' adds",
+       {.square_keeps = 0}},
+      {"the rule of the product passes on the wrong factor: a gets dy b",
+       {.mul = [](double own, double, int) { return own; }}},
+      {"the rule of the product multiplies by a row's number: rows[y.b].value is its value",
+       {.mul = [](double, double, int row) { return static_cast<double>(row); }}},
+      {"the rule of tanh lacks its slope: 1 - y^2", {.tanh = [](double, double) { return 1.0; }}},
+      {"the rule of tanh takes 1 - a^2 of its operand: its slope is 1 - y^2 of its result",
+       {.tanh = [](double u, double) { return 1 - u * u; }}},
+      {"the rule of tanh passes on nothing", {.tanh = [](double, double) { return 0.0; }}},
+      {"the rule of the square lacks the factor 2: its slope is 2 a",
+       {.square = [](double e) { return e; }}},
+      {"the rule of the square passes on dy alone: its slope is 2 a",
+       {.square = [](double) { return 1.0; }}},
+      {"the rule of the square lacks the factor a: its slope is 2 a",
+       {.square = [](double) { return 2.0; }}},
+      {"the rule of the square takes 2 y of its result: its slope is 2 a of its operand",
+       {.square = [](double e) { return 2 * e * e; }}},
+      {"the rule of the square passes on nothing", {.square = [](double) { return 0.0; }}}};
+  std::vector<Fault> faults = {
+      {"dw",
+       "it is 1, which the last sum gives it, and no more: the rule of the sum or of the product "
+       "passes on to one operand alone, or to none",
+       [](V v) { return full({}, 1, v["x"].options()); }}};
+  for (const auto& [says, one] : rules) {
+    for (const std::string_view result : {"dx", "dw", "db"}) {
+      faults.push_back(
+          {result, says, [result, one](V v) { return tape_gradient(v, result[1], one); }});
+    }
+  }
+  return faults;
+}
+
 Exercise scalar_engine() {
-  const auto product = [](V v) { return v["w"] * v["x"]; };
-  const auto inner = [=](V v) { return tanh(product(v) + v["b"]); };
-  const auto outer = [=](V v) { return 2.0 * (inner(v) - v["t"]); };
-  const auto slope = [=](V v) { return affine(inner(v) * inner(v), -1, 1); };
-  constexpr const char* overwritten =
-      "a row that is read twice keeps one gradient: '+=' adds those of all that read it";
   return {.name = "scalar_engine",
           .lesson = 1,
           .title = "an engine for numbers: the rules of +, *, tanh and ^2 on a tape",
           .signature = "scalar_engine(T x, T w, T b, T t, T& dx, T& dw, T& db)",
           .setups = {{"numbers", {{"x", {}}, {"w", {}}, {"b", {}}, {"t", {}}}}},
-          .forward = [=](V v) { return pow(inner(v) - v["t"], 2) + product(v); },
-          .faults = {{"dw", overwritten, [=](V v) { return outer(v) * slope(v) * v["x"]; }},
-                     {"dx", overwritten, [=](V v) { return outer(v) * slope(v) * v["w"]; }},
-                     {"dw", overwritten, [](V v) { return v["x"]; }},
-                     {"dx", overwritten, [](V v) { return v["w"]; }},
-                     {"dw", "the rule of the product passes on the wrong factor: a gets dy b",
-                      [=](V v) { return affine(outer(v) * slope(v), 1, 1) * v["w"]; }},
-                     {"dx", "the rule of the product passes on the wrong factor: a gets dy b",
-                      [=](V v) { return affine(outer(v) * slope(v), 1, 1) * v["x"]; }},
-                     {"db", "the rule of tanh lacks its slope: 1 - y^2", outer},
-                     {"db", "the rule of the square lacks the factor 2: its slope is 2 a",
-                      [=](V v) { return 0.5 * outer(v) * slope(v); }},
-                     {"db", "the rule of the square passes on dy alone: its slope is 2 a", slope}}};
+          .forward =
+              [](V v) {
+                const Tensor product = v["w"] * v["x"], u = product + v["b"], e = tanh(u) - v["t"];
+                return v["w"] + 2.0 * product + u + e + e * e;
+              },
+          .faults = tape_faults()};
 }
 
 Exercise mul_backward() {
+  constexpr const char* together =
+      "a dy + b dy is what both together change; da is for a alone, and db for b alone";
   return {
       .name = "mul",
       .lesson = 2,
@@ -85,16 +147,18 @@ Exercise mul_backward() {
       .setups = {{"3 elements", {{"a", {3}}, {"b", {3}}}},
                  {"2 x 3", {{"a", {2, 3}}, {"b", {2, 3}}}}},
       .forward = [](V v) { return v["a"] * v["b"]; },
-      .faults = {{"da", "the other factor is missing: da = dy * b", [](V v) { return v["dy"]; }},
-                 {"da", "the wrong tensor: the slope with respect to a is b, not a",
-                  [](V v) { return v["dy"] * v["a"]; }},
-                 {"db", "the other factor is missing: db = dy * a", [](V v) { return v["dy"]; }},
-                 {"db", "the wrong tensor: the slope with respect to b is a, not b",
-                  [](V v) { return v["dy"] * v["b"]; }},
-                 {"da", "the wrong tensor: it multiplies by y = a * b",
-                  [](V v) { return v["dy"] * v["a"] * v["b"]; }},
-                 {"da", "dy / b divides where the rule multiplies",
-                  [](V v) { return v["dy"] / v["b"]; }}}};
+      .faults = {
+          {"da", "the other factor is missing: da = dy * b", [](V v) { return v["dy"]; }},
+          {"da", "the wrong tensor: the slope with respect to a is b, not a",
+           [](V v) { return v["dy"] * v["a"]; }},
+          {"db", "the other factor is missing: db = dy * a", [](V v) { return v["dy"]; }},
+          {"db", "the wrong tensor: the slope with respect to b is a, not b",
+           [](V v) { return v["dy"] * v["b"]; }},
+          {"da", "the wrong tensor: it multiplies by y = a * b",
+           [](V v) { return v["dy"] * v["a"] * v["b"]; }},
+          {"da", "dy / b divides where the rule multiplies", [](V v) { return v["dy"] / v["b"]; }},
+          {"da", together, [](V v) { return v["dy"] * (v["a"] + v["b"]); }},
+          {"db", together, [](V v) { return v["dy"] * (v["a"] + v["b"]); }}}};
 }
 
 // No element is near the kink at 0, and both sides are there.
@@ -115,7 +179,11 @@ Exercise relu_backward() {
           .setups = {{"4 elements", {{"x", {4}}}}, {"3 x 5", {{"x", {3, 5}}}}},
           .prepare = away_from_zero,
           .forward = [](V v) { return relu(v["x"]); },
-          .faults = {{"dx", "dy passes everywhere: where x is below 0, the slope is 0",
+          .faults = {{"dx", "that is y = max(x, 0) itself; dx is dy times its slope, 1 or 0",
+                      [](V v) { return relu(v["x"]); }},
+                     {"dx", "-dy passes where x is below 0; the slope there is 0",
+                      [=](V v) { return v["dy"] * affine(positive(v), 2, -1); }},
+                     {"dx", "dy passes everywhere: where x is below 0, the slope is 0",
                       [](V v) { return v["dy"]; }},
                      {"dx", "dy is multiplied by y = max(x, 0); the slope is 1, not x",
                       [](V v) { return v["dy"] * relu(v["x"]); }},
@@ -149,6 +217,8 @@ Exercise tanh_backward() {
                    [](V v) { return v["dy"] * affine(v["y"], -1, 1); }},
                   {"dx", "that is the slope of the sigmoid, y (1 - y); tanh has 1 - y^2",
                    [](V v) { return v["dy"] * v["y"] * affine(v["y"], -1, 1); }},
+                  {"dx", "it is dy - y^2: brackets are missing in dy (1 - y^2)",
+                   [](V v) { return v["dy"] - v["y"] * v["y"]; }},
                   {"dx", "dy is multiplied by y, not by the slope 1 - y^2",
                    [](V v) { return v["dy"] * v["y"]; }}}},
       tanh);

@@ -53,6 +53,8 @@ Exercise grid_stride() {
                   {"300 elements, more than threads", {{"a", {}}, {"x", {300}}, {"y", {300}}}}},
        .expected = [](V v, std::string_view) { return v["a"] * v["x"] + v["y"]; },
        .faults = {{"result", "y is not added: it is a x", [](V v) { return v["a"] * v["x"]; }},
+                  {"result", "y is added twice: y[i] += where y[i] = a x[i] + y[i] has it already",
+                   [](V v) { return v["a"] * v["x"] + v["y"] + v["y"]; }},
                   {"result", "a is left out: it is x + y", [](V v) { return v["x"] + v["y"]; }},
                   {"result",
                    "each thread takes one element: behind the first 128, y is as it was. A loop is "

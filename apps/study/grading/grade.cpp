@@ -186,6 +186,20 @@ Grade grade(const Exercise& exercise, std::span<const Problem> problems, const A
 
 namespace {
 
+// On messages of the compiler that do not say what to write instead.
+std::string remark_on(const std::string& errors) {
+  std::string text;
+  const auto has = [&](std::string_view part) { return errors.find(part) != std::string::npos; };
+  if (has("binary ‘operator^’")) text += "In C++ ^ is no power: the square of y is y * y.\n";
+  if (has("no match for") && has("View<")) {
+    text += "A View is a whole tensor: x[k] is its k-th element.\n";
+  }
+  if (has("no match for") && has("‘dim3’")) {
+    text += "blockIdx, blockDim, gridDim and threadIdx have parts: .x, .y and .z.\n";
+  }
+  return text.empty() ? text : "\n" + text;
+}
+
 Grade grade_built(const Exercise& exercise, const std::filesystem::path& file,
                   const std::filesystem::path& course, int seconds, BuiltFor built_for) {
   const AnswerProgram program(exercise, file, course, built_for);
@@ -199,8 +213,9 @@ Grade grade_built(const Exercise& exercise, const std::filesystem::path& file,
   return {.passed = false,
           .causes = {"it does not compile"},
           .text = fmt::format(
-              "{}: it does not compile. {} says:\n\n{}{}", exercise.name,
+              "{}: it does not compile. {} says:\n\n{}{}{}", exercise.name,
               built_for == BuiltFor::gpu ? "nvcc" : "g++", program.build_errors(),
+              remark_on(program.build_errors()),
               called_otherwise ? std::string()
                                : fmt::format("\nThe function is\n  template <class T>\n  void {}\n",
                                              exercise.signature))};

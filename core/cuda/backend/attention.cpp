@@ -23,6 +23,19 @@ class Attention final : public AttentionKernels, CudaKernels {
            (!backward || compiled(g, AttentionPass::backward));
   }
 
+  // What cuDNN has does not depend on the batch. A prediction after a step compiles nothing, which
+  // could fail where memory has run out.
+  bool fuses_some_batch(const AttentionGeometry& g, bool backward) override {
+    const auto has = [&](AttentionPass pass) {
+      const std::string request = request_of(g, pass);
+      const auto known = passes_.lower_bound(request);
+      return known != passes_.end() && known->first.starts_with(request)
+                 ? known->second != nullptr
+                 : compiled(g, pass) != nullptr;
+    };
+    return has(AttentionPass::forward) && (!backward || has(AttentionPass::backward));
+  }
+
   void attention(const AttentionGeometry& g, const AttentionInputs& in,
                  const AttentionOutputs& out) override {
     context_.enter();
@@ -64,15 +77,20 @@ class Attention final : public AttentionKernels, CudaKernels {
                             bias.raw(), to);
   }
 
+  /// All that a pass is compiled for but the batch.
+  std::string request_of(const AttentionGeometry& g, AttentionPass pass) const {
+    return fmt::format("{} {} {} {} {} {} {} {} batch ", static_cast<int>(pass), name_of(g.dtype),
+                       g.tokens, g.heads, g.head_size, g.bias, fmt::join(g.bias_stride, " "),
+                       options_.deterministic);
+  }
+
   /// Null where cuDNN has none.
   const CudnnAttention* compiled(const AttentionGeometry& g, AttentionPass pass) {
     const AttentionSite site{.capability = context_.capability(),
                              .cudnn = cudnnGetVersion(),
                              .deterministic = options_.deterministic};
     if (!is_for_cudnn(g, pass, site)) return nullptr;
-    const std::string request = fmt::format(
-        "{} {} {} {} {} {} {} {} {}", static_cast<int>(pass), name_of(g.dtype), g.batch, g.tokens,
-        g.heads, g.head_size, g.bias, fmt::join(g.bias_stride, " "), site.deterministic);
+    const std::string request = fmt::format("{}{}", request_of(g, pass), g.batch);
     const auto known = passes_.find(request);
     if (known != passes_.end()) return known->second.get();
     context_.enter();

@@ -78,8 +78,8 @@ Tensor conv2d_max_pool2d(const Conv2dGeometry& geometry, const Pool2dOptions& op
   }
   const bool active = geometry.activation.kind != Activation::none;
   if (op_attributes) {
-    *op_attributes =
-        fmt::format("{}, max_pool2d, {}", attributes_of(geometry), attributes_of(pool));
+    *op_attributes = fmt::format("{}, max_pool2d, {}, convolved {} {}", attributes_of(geometry),
+                                 attributes_of(pool), geometry.h_out, geometry.w_out);
   }
   record("conv2d_max_pool2d", {&x, &w, &b}, y,
          [both, x = save_if(needs_grad(w), x), w = save_if(needs_grad(x), w),

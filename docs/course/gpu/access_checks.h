@@ -96,7 +96,7 @@ class AccessChecks {
           array == &shared ? cell.write.interval >= first_interval_of_block : cell.written;
       if (!written && (!writes || atomic)) {
         add(Cause::not_written, [&] {
-          return did("reads", *array, address, code) + " before any thread has written it";
+          return did("reads", *array, address, code) + ", before any thread has written it";
         });
       }
       if (writes) {
@@ -222,7 +222,7 @@ class AccessChecks {
         conflict.other.thread == several ? "others" : named(conflict.other.thread);
     if (conflict.cause == Cause::lost_update) {
       return named(conflict.thread) + " and " + other + " both read, change and write " + what +
-             here + ": one change is lost. atomicAdd, or one thread alone";
+             here + ": one change is lost. Give it to one thread alone, or use atomicAdd";
     }
     return named(conflict.thread) + (conflict.writes ? " writes " : " reads ") + what + here +
            ", and " + other +

@@ -201,8 +201,8 @@ inline void demand_reads(double most, const char* what) {
   if (reads <= most) return;
   char text[160];
   std::snprintf(text, sizeof text,
-                "a block reads %.0f times from global memory; %s in shared memory need %.0f reads",
-                reads, what, most);
+                "a block reads %.0f times from global memory; %s need %.0f reads", reads, what,
+                most);
   stop(text);
 }
 /// Throws Stop if the warps of the last launch read or wrote much more of global memory than they

@@ -15,7 +15,8 @@
 
 namespace emulation {
 
-/// ", line 12" of the code, if the program has debugging information and binutils is installed.
+/// ", line 12" of the code, if the program has debugging information and binutils is installed. ""
+/// in an atomic function, whose line is none of the kernel.
 inline std::string source_line(const void* code) {
   Dl_info program;
   if (code == nullptr || dladdr(code, &program) == 0) return "";
@@ -30,7 +31,8 @@ inline std::string source_line(const void* code) {
   pclose(pipe);
   const char* const colon = read ? std::strrchr(line, ':') : nullptr;
   const int number = colon == nullptr ? 0 : std::atoi(colon + 1);
-  return number > 0 ? ", line " + std::to_string(number) : "";
+  const bool is_atomic = read && std::strstr(line, "/gpu.h:") != nullptr;
+  return number > 0 && !is_atomic ? ", line " + std::to_string(number) : "";
 }
 
 /// What block 0 did: all its threads read, and its first warp asked memory for.

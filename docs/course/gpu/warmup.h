@@ -122,7 +122,12 @@ class Program {
       cudaGetDeviceProperties(&gpu_, device_);
       has_gpu_ = true;
     } else {
-      no_gpu_ = std::string("No GPU (") + cudaGetErrorString(status) + ")";
+      // What CUDA also reports where no driver is installed.
+      no_gpu_ =
+          std::string("No GPU (") +
+          (status == cudaErrorInsufficientDriver ? "no driver of NVIDIA, or one that is too old"
+                                                 : cudaGetErrorString(status)) +
+          ")";
     }
 #else
     no_gpu_ = "Compiled without CUDA";

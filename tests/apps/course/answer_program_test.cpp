@@ -6,6 +6,7 @@
 #include "tests/support/temporary_folder.h"
 
 #include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::filesystem::path course_of_sources =
     std::filesystem::path(WHISKER_SOURCE_DIR) / "docs/course";
@@ -48,6 +50,23 @@ TEST_F(AnswerProgramTest, TheSolutionIsRight) {
 TEST_F(AnswerProgramTest, WhatDoesNotCompileShowsTheLineAndTheSignature) {
   EXPECT_THAT(graded("  da[0] = ;").text, AllOf(HasSubstr("mul.cpp:5:11: error"),
                                                 HasSubstr("void mul_backward(View<const T>")));
+}
+
+TEST_F(AnswerProgramTest, AnErrorOfTheCompilerIsSaidOnceWithWhatToWrite) {
+  const std::string text = graded("  da[0] = dy[0]^2;\n  db = dy * a;").text;
+  EXPECT_THAT(text, AllOf(HasSubstr("mul.cpp:5:16: error"), HasSubstr("y is y * y"),
+                          HasSubstr("x[k] is its k-th element"),
+                          Not(HasSubstr("In instantiation of")), Not(HasSubstr("float"))));
+}
+
+TEST_F(AnswerProgramTest, AnEngineDoesNotTakeTanhOfANumberForARow) {
+  std::ostringstream text;
+  text << std::ifstream(course_of_sources / "exercises/scalar_engine/answer.cpp").rdbuf();
+  std::string answer = text.str();
+  answer.insert(answer.rfind("// Fill in: y.value"), "rows[y.a].gradient += tanh(y.value);");
+  std::ofstream(file_) << answer;
+  EXPECT_THAT(grade_file(find_exercise("scalar_engine"), file_, course_of_sources).text,
+              HasSubstr("use of deleted function"));
 }
 
 TEST_F(AnswerProgramTest, WhatEndsTheProcessIsSaid) {

@@ -1,5 +1,10 @@
 #include "tests/apps/course/planted.h"
 
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
 namespace whisker {
 namespace {
 
@@ -10,23 +15,74 @@ void chain_rule(T x, T w, T b, T t, T& dx, T& dw, T& db) {
   const T u = w * x + b;
   const T y = std::tanh(u);
   const T dy = (fault == 1 ? 1 : 2) * (fault == 2 ? t - y : y - t);
-  const T du = fault == 3 ? dy : dy * (fault == 4 ? 1 - u * u : 1 - y * y);
+  const T of_slope = fault == 4 ? u : fault == 8 ? std::tanh(y) : y;
+  const T du = fault == 3 ? dy : dy * (1 - of_slope * of_slope);
   if (fault == 5) return;
   dx = du * (fault == 6 ? x : w);
   dw = du * (fault == 6 ? w : fault == 7 ? 1 : x);
-  db = du;
+  db = fault == 9 ? du * b : du;
 }
 
-// The gradients that a tape with a fault in one rule gives for (tanh(w x + b) - t)^2 + w x.
+// The engine of the exercise with a fault in one rule.
+template <int fault>
+struct FaultyEngine {
+  template <class T>
+  struct Tape {
+    struct Row {
+      char operation;
+      int a, b;
+      T value, gradient = 0;
+    };
+    std::map<int, Row> rows;
+
+    int write(char operation, int a, int b, T value) {
+      const int row = static_cast<int>(rows.size());
+      rows[row] = {operation, a, b, value};
+      return row;
+    }
+    T of(int row) { return row < 0 ? T(0) : rows[row].value; }
+    int input(T value) { return write('i', -1, -1, value); }
+    int add(int a, int b) { return write('+', a, b, of(a) + of(b)); }
+    int mul(int a, int b) { return write('*', a, b, of(a) * of(b)); }
+    int tanh(int a) { return write('t', a, -1, std::tanh(of(a))); }
+    int square(int a) { return write('s', a, -1, of(a) * of(a)); }
+
+    void pass(int row, T gradient, bool keeps) {
+      T& there = rows[row].gradient;
+      there = keeps ? there + gradient : gradient;
+    }
+    void backward(int loss) {
+      pass(loss, 1, false);
+      for (int row = loss; row >= 0 && fault != 1; --row) {
+        const Row y = rows[row];
+        const T dy = y.gradient, a = of(y.a), b = of(y.b);
+        if (y.operation == '+') {
+          pass(y.a, dy, fault != 7 && fault != 8);
+          if (fault != 9) pass(y.b, dy, fault != 7 && fault != 8);
+        } else if (y.operation == '*') {
+          const T to_a = fault == 6 ? a : fault == 10 ? static_cast<T>(y.b) : b;
+          const T to_b = fault == 6 ? b : fault == 10 ? static_cast<T>(y.a) : a;
+          pass(y.a, dy * to_a, fault != 7 && fault != 5);
+          pass(y.b, dy * to_b, fault != 7 && fault != 5);
+        } else if (y.operation == 't') {
+          const T slope = fault == 4 ? 1 : 1 - (fault == 11 ? a * a : y.value * y.value);
+          if (fault != 16) pass(y.a, dy * slope, fault != 7 && fault != 12);
+        } else if (y.operation == 's') {
+          const T slope = fault == 2    ? 1
+                          : fault == 3  ? a
+                          : fault == 13 ? 2
+                          : fault == 14 ? 2 * y.value
+                                        : 2 * a;
+          if (fault != 17) pass(y.a, dy * slope, fault != 7 && fault != 15);
+        }
+      }
+    }
+  };
+#include "docs/course/exercises/scalar_engine/call.h"
+};
 template <int fault, class T>
 void scalar_engine(T x, T w, T b, T t, T& dx, T& dw, T& db) {
-  if (fault == 1) return;
-  const T y = std::tanh(w * x + b), error = y - t;
-  const T derror = fault == 2 ? 1 : fault == 3 ? error : 2 * error;
-  db = fault == 4 ? derror : derror * (1 - y * y);
-  const T dproduct = fault == 5 ? db : fault == 7 ? 1 : db + 1;
-  dw = dproduct * (fault == 6 ? w : x);
-  dx = dproduct * (fault == 6 ? x : w);
+  FaultyEngine<fault>().template scalar_engine<T>(x, w, b, t, dx, dw, db);
 }
 
 template <int fault, class T>
@@ -37,6 +93,7 @@ void mul_backward(View<const T> dy, View<const T> a, View<const T> b, View<T> da
     db[k] = (fault == 3 ? -1 : 1) * (fault == 2 ? a[k] : fault == 4 ? dy[k] : dy[k] * a[k]);
     if (fault == 5) std::swap(da[k], db[k]);
     if (fault == 6) da[k] = dy[k] * a[k];
+    if (fault == 9) da[k] = db[k] = dy[k] * (a[k] + b[k]);
   }
 }
 
@@ -78,8 +135,10 @@ void relu_backward(View<const T> dy, View<const T> x, View<T> dx) {
       dx[k] = x[k] > 0 ? dy[k] * x[k] : 0;
     else if (fault == 6)
       dx[k] = x[k] < 0 ? dy[k] : 0;
+    else if (fault == 7)
+      dx[k] = x[k] > 0 ? x[k] : 0;
     else
-      dx[k] = x[k] > 0 ? dy[k] : 0;
+      dx[k] = x[k] > 0 ? dy[k] : fault == 8 ? -dy[k] : 0;
   }
 }
 
@@ -97,6 +156,8 @@ void tanh_backward(View<const T> dy, View<const T> y, View<T> dx) {
       dx[k] = dy[k] * (u * u - 1);
     else if (fault == 6)
       dx[k] = dy[k];
+    else if (fault == 7)
+      dx[k] = dy[k] * 1 - u * u;
     else
       dx[k] = dy[k] * (1 - u * u);
   }
@@ -142,22 +203,27 @@ void plant_elementwise(std::vector<Planted>& all) {
   plant(
       all, "chain_rule",
       {"times what it should be", "sign is wrong", "slope of tanh is missing", "of its result y",
-       "0 everywhere", "is x, not w", "last factor is missing"},
+       "0 everywhere", "is x, not w", "last factor is missing",
+       "dx, dw, db: y is tanh(w x + b) already", "is 1, not b"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &chain_rule<n, T>; },
-      std::make_integer_sequence<int, 8>());
+      std::make_integer_sequence<int, 10>());
   plant(
       all, "scalar_engine",
-      {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope", "keeps one gradient",
-       "wrong factor", "keeps one gradient"},
+      {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope",
+       "'=' in the rule of the prod", "wrong factor", "'=' in a rule", "'=' in the rule of the sum",
+       "passes on to one operand alone", "by a row's number", "1 - a^2 of its operand",
+       "dx, dw, db: '=' in the rule of tanh", "factor a", "2 y of its result",
+       "'=' in the rule of the square", "tanh passes on nothing", "square passes on nothing"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &scalar_engine<n, T>; },
-      std::make_integer_sequence<int, 8>());
+      std::make_integer_sequence<int, 18>());
   plant(
       all, "mul",
       {"0 everywhere", "dy is left out", "db: the sign is wrong", "other factor is missing",
        "slope with respect to a is b, not a", "slope with respect to a is b, not a",
-       "divides where the rule multiplies", "da(0) is the first that is never written"},
+       "divides where the rule multiplies", "da(0) is the first that is never written",
+       "da, db: a dy + b dy"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &mul_backward<n, T>; },
-      std::make_integer_sequence<int, 9>());
+      std::make_integer_sequence<int, 10>());
   plant(
       all, "add_broadcast",
       {"0 everywhere", "sum over the rows is missing", "mean over the rows", "sign is wrong",
@@ -167,15 +233,15 @@ void plant_elementwise(std::vector<Planted>& all) {
   plant(
       all, "relu",
       {"0 everywhere", "dy passes everywhere", "dy is left out", "it asks for the sign of dy",
-       "multiplied by y", "the other way round"},
+       "multiplied by y", "the other way round", "max(x, 0) itself", "-dy passes"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &relu_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
+      std::make_integer_sequence<int, 9>());
   plant(
       all, "tanh",
       {"0 everywhere", "wrong tensor", "square is missing", "dy is left out", "sign is wrong",
-       "slope is missing"},
+       "slope is missing", "brackets are missing"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &tanh_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
+      std::make_integer_sequence<int, 8>());
   plant(
       all, "sigmoid",
       {"0 everywhere", "wrong tensor", "factor y is missing", "slope of tanh",

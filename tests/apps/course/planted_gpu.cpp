@@ -162,11 +162,12 @@ void plant_gpu(std::vector<Planted>& all) {
   plant_kernels(all, "vector_add",
                 {"a has 1 element: check the index first", "no thread writes sum[64]",
                  "no thread writes sum[", "no thread writes sum[0]", "no thread writes sum[0]",
-                 "check the index first", "b is not added"},
+                 "check the index first", "b is not added", "need 128 reads"},
                 ANSWERS(launch_vector_add));
   plant_kernels(all, "grid_stride",
                 {"one change is lost", "one change is lost", "each thread takes one element",
-                 "check the index first", "y is as it was", "y is not added", "a is left out"},
+                 "check the index first", "y is as it was", "y is not added", "a is left out",
+                 "not coalesced", "y is added twice"},
                 ANSWERS(launch_saxpy));
   plant_kernels(
       all, "block_sum",
@@ -190,9 +191,9 @@ void plant_gpu(std::vector<Planted>& all) {
                  "check the index first", "must be reached by all threads", "no thread writes y["},
                 ANSWERS(launch_softmax_rows));
   plant_kernels(all, "histogram",
-                {"one change is lost", "one change is lost", "before any thread has written it",
-                 "a __syncthreads() is missing", "a __syncthreads() is missing",
-                 "check the index first", "0 everywhere"},
+                {"one change is lost", "one change is lost",
+                 "reads shared memory, before any thread", "a __syncthreads() is missing",
+                 "a __syncthreads() is missing", "check the index first", "0 everywhere"},
                 ANSWERS(launch_histogram));
   plant_kernels(
       all, "stencil",

@@ -8,6 +8,10 @@ __global__ void vector_add(const float* a, const float* b, float* sum, int n) {
   if (FAULT == 3 && (block + 1) * width > n) return;
   if (FAULT == 4) return;
   if (FAULT == 5) i += 1;
+  if (FAULT == 8) {  // each thread adds all
+    for (i = 0; i < n; ++i) sum[i] = a[i] + b[i];
+    return;
+  }
   if (FAULT == 1 || i < n + (FAULT == 6)) sum[i] = FAULT == 7 ? a[i] : a[i] + b[i];
 }
 #include "docs/course/exercises/vector_add/call.h"
@@ -19,8 +23,14 @@ __global__ void saxpy(float a, const float* x, float* y, int n) {
     if (i < n) y[i] = a * x[i] + y[i];
     return;
   }
+  if (FAULT == 8) {  // each thread its own part
+    const int part = (n + stride - 1) / stride;
+    for (int k = i * part; k < n && k < (i + 1) * part; ++k) y[k] = a * x[k] + y[k];
+    return;
+  }
   for (; i < n + (FAULT == 4 ? 1 : 0); i += stride) {
     if (FAULT == 5) continue;
+    if (FAULT == 9) y[i] += y[i];
     y[i] = FAULT == 6 ? a * x[i] : FAULT == 7 ? x[i] + y[i] : a * x[i] + y[i];
   }
 }

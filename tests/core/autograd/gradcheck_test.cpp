@@ -3,6 +3,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
+#include "core/trace/gradcheck_twice.h"
 #include "tests/support/error_of.h"
 
 #include <cmath>
@@ -76,6 +77,51 @@ TEST(Gradcheck, AKinkBetweenThePointsIsForgiven) {
   EXPECT_TRUE(result.passed) << result.error;
   const auto once = gradcheck([&] { return relu(x); }, inputs, {.step = 1e-2})[0];
   EXPECT_FALSE(once.passed) << "1e-5, the smallest step, still crosses the kink";
+}
+
+TEST(Gradcheck, AKinkAtThePointIsNamedAndItsGradientIsOneOfItsSlopes) {
+  const Tensor x = from_vector({0, 2, 3e-6, -1}, {4}, f64);
+  const std::vector<GradcheckInput> inputs = {{"x", x}};
+  const auto result = gradcheck([&] { return sum(relu(x)); }, inputs)[0];
+  EXPECT_TRUE(result.passed) << result.error;
+  ASSERT_EQ(result.kinks.size(), 1u);  // 3e-6 is near one
+  EXPECT_EQ(result.kinks[0].index, 0);
+  EXPECT_NEAR(result.kinks[0].left, 0, 1e-6);
+  EXPECT_NEAR(result.kinks[0].right, 1, 1e-6);
+  // abs: 0 is the slope of no side, but between them. A gradient beyond both is wrong.
+  const auto at_zero = gradcheck([&] { return sum(abs(x)); }, inputs)[0];
+  EXPECT_TRUE(at_zero.passed);
+  EXPECT_EQ(at_zero.kinks.size(), 1u);
+  const Tensor origin = from_vector({0}, {1}, f64);
+  const std::vector<GradcheckInput> one = {{"origin", origin}};
+  const auto too_large = [&] { return sum(abs(origin)) + sum(origin * 3 - origin.detach() * 3); };
+  EXPECT_FALSE(gradcheck(too_large, one)[0].passed);
+}
+
+TEST(Gradcheck, SteepCurvatureIsNoKink) {
+  const Tensor x = from_vector({1e-3}, {1}, f64);
+  const std::vector<GradcheckInput> inputs = {{"x", x}};
+  const auto result = gradcheck([&] { return sum(log(x)); }, inputs, {.tolerance = 1e-3})[0];
+  EXPECT_TRUE(result.kinks.empty());
+}
+
+TEST(Gradcheck, GradientsOfGradientsAreComparedToo) {
+  const Tensor x = rand_normal({2, 3}, 0, 1, 1, 1, f64), w = rand_normal({3, 2}, 0, 1, 1, 2, f64);
+  const std::vector<GradcheckInput> inputs = {{"x", x}, {"w", w}};
+  const auto results = gradcheck_twice([&] { return tanh(matmul(x, w)); }, inputs);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[2].name, "dy");
+  for (const GradcheckResult& result : results) EXPECT_TRUE(result.passed) << result.name;
+  // Right gradients whose own gradients are wrong: the factor is off the tape.
+  const auto cube = [&] {
+    const Tensor y = x.detach() * x.detach() * x.detach();
+    record("cube", {&x}, y,
+           [x](Gradients& g) { g.accumulate_grad(0, g.dy() * (x * x).detach() * 3); });
+    return y;
+  };
+  const std::vector<GradcheckInput> only_x = {{"x", x}};
+  EXPECT_TRUE(gradcheck(cube, only_x)[0].passed);
+  EXPECT_FALSE(gradcheck_twice(cube, only_x)[0].passed);
 }
 
 TEST(Gradcheck, SamplesDistinctElements) {

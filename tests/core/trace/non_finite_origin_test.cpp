@@ -1,6 +1,7 @@
 // The first NaN or Inf of a step: which operator made it, forwards or backwards, and why.
 #include "core/trace/non_finite_origin.h"
 
+#include "core/ops/recurrent.h"
 #include "core/trace/step_recorder.h"
 #include "tests/core/trace/tape_support.h"
 
@@ -49,6 +50,19 @@ TEST(NonFiniteOrigin, NamesTheOperatorAndItsCause) {
        }},
       {"an overflow backwards", Where::backward, "1 affine", "beyond 3.403e+38, the largest f32",
        [](const Tensor& x) { return affine(mean(affine(x, 1e19, 0)), 1e22, 0); }},
+      {"a small divisor", Where::forward, "2 div", "beyond 3.403e+38, the largest f32",
+       [](const Tensor& x) { return mean(div(full({4}, 1e10), affine(x, 0, 1e-35))); }},
+      {"scores of attention", Where::forward, "3 attention", "beyond 3.403e+38, the largest f32",
+       [](const Tensor& x) {
+         return mean(attention(mul(full({1, 2, 3}, 3e19), slice(x, 0, 0, 1))));
+       }},
+      {"steps of a recurrent layer", Where::forward, "2 recurrent",
+       "beyond 3.403e+38, the largest f32",
+       [](const Tensor& x) {
+         const RecurrentParameters cell{.w_ih = full({1, 1}, 1), .w_hh = full({1, 1}, 1e14)};
+         return mean(
+             recurrent(x.reshape({4, 1, 1}), {{cell}}, {.kind = RecurrentKind::rnn_relu}).y);
+       }},
       {"a cast", Where::forward, "2 cast", "beyond 6.55e+04, the largest f16",
        [](const Tensor& x) { return mean(cast(cast(affine(x, 5e4, 0), DType::f16), DType::f32)); }},
       {"an operand", Where::operand, "c", "no operator made it",

@@ -152,6 +152,18 @@ TEST(FailedStep, WithoutABatchAndWithoutRoom) {
               Contains(HasSubstr("the step that failed is not kept for study nan: ")));
 }
 
+TEST(FailedStep, ASearchThatFailsHidesNoDivergence) {
+  const StripeFolder data;  // 5 batches an epoch
+  TestRun run(data.config({"optimizer.lr=1e38", "optimizer.kind=sgd", "train.log_every=1000"}),
+              std::nullopt, {.late_reading = true});
+  run.recorder.each_step = [&](const StepEvent& event) {
+    if (event.step == 5) fs::remove_all(data / "train");
+  };
+  EXPECT_THAT(message_of(ErrorKind::diverged, [&] { run.train(); }),
+              HasSubstr("first seen in a step that could not be run again ("));
+  EXPECT_FALSE(KeptStep(run.folder.failed_step()).has_batch());
+}
+
 TEST(FailedStep, OtherFilesAreRefused) {
   const StripeFolder data;
   TestRun run(data.config({"optimizer.lr=1e38", "optimizer.kind=sgd"}));

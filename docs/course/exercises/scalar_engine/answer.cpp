@@ -24,6 +24,7 @@ struct Tape {
   int add(int a, int b) { return write(Operation::add, a, b, rows[a].value + rows[b].value); }
   int mul(int a, int b) { return write(Operation::mul, a, b, rows[a].value * rows[b].value); }
   int tanh(int a) { return write(Operation::tanh, a, -1, std::tanh(rows[a].value)); }
+  int tanh(T) = delete;  // of a number: std::tanh
   int square(int a) { return write(Operation::square, a, -1, rows[a].value * rows[a].value); }
 
   // From the loss back to the first row: what comes later in the tape is done before.
