@@ -80,6 +80,8 @@ constexpr Examples examples[] = {
      "whisker data check photos/train --val photos/val --json"},
     {"data stats", "whisker data stats photos",
      "whisker data stats pets --label-pattern '{label}_#.*'"},
+    {"data label-issues", "whisker data label-issues photos --weights resnet18.pth",
+     "whisker data label-issues photos --weights resnet18.pth -o labels.html"},
     {"data generate", "whisker data generate drawn",
      "whisker data generate drawn --per-class 100 --seed 7"},
     {"study", "whisker study step mlp", "whisker study trace resnet18"},

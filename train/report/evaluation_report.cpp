@@ -62,7 +62,10 @@ std::vector<std::string> without_common_folder(const std::vector<std::string>& p
   std::vector<std::string> below;
   for (const std::string& path : paths) {
     const std::string rest = path.substr(size);
-    below.push_back(rest.starts_with('/') ? without_folders(rest) : rest);
+    // Where some are absolute and some not: the file with its class folder.
+    const size_t file = path.rfind('/');
+    const size_t folder = rest.starts_with('/') && file > 0 ? path.rfind('/', file - 1) : file;
+    below.push_back(rest.starts_with('/') ? path.substr(folder + 1) : rest);
   }
   return below;
 }
