@@ -1,6 +1,5 @@
 #include "apps/commands/data_page.h"
 
-#include "core/draw/chart.h"
 #include "core/draw/markup.h"
 #include "core/draw/page.h"
 #include "core/error.h"
@@ -13,7 +12,6 @@
 #include "train/report/report_sections.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -31,6 +29,11 @@ std::string left_out_note(size_t all, size_t shown, std::string_view of) {
                                  grouped(static_cast<int64_t>(all)), of));
 }
 
+std::string bar_of(int64_t count, int64_t most) {
+  return fmt::format("<span class=\"bar\" style=\"width: {:.0f}px\"></span>{}",
+                     200 * static_cast<double>(count) / static_cast<double>(most), grouped(count));
+}
+
 std::string classes_of_data(const ImageFolder& train, const ImageFolder* val) {
   const std::vector<int64_t> counts = train.counts();
   const std::vector<int64_t> measured = val ? val->counts() : std::vector<int64_t>();
@@ -42,10 +45,8 @@ std::string classes_of_data(const ImageFolder& train, const ImageFolder* val) {
       same ? "<th scope=\"col\">validation</th>" : "");
   const size_t shown = std::min(counts.size(), most_listed_classes);
   for (size_t c = 0; c < shown; ++c) {
-    html += fmt::format(
-        "<tr><td>{}</td><td><span class=\"bar\" style=\"width: {:.0f}px\"></span>{}</td>",
-        markup(train.classes[c]), 200 * static_cast<double>(counts[c]) / static_cast<double>(most),
-        grouped(counts[c]));
+    html += fmt::format("<tr><td>{}</td><td>{}</td>", markup(train.classes[c]),
+                        bar_of(counts[c], most));
     if (same) html += fmt::format("<td class=\"number\">{}</td>", grouped(measured[c]));
     html += "</tr>\n";
   }
@@ -60,31 +61,18 @@ std::string sizes_of_data(const ImageFolder& train) {
   constexpr std::string_view heading = "Image sizes";
   try {
     const FolderStatistics s = folder_statistics(train);
-    ChartSeries bars{.kind = SeriesKind::bars};
+    int64_t most = 1;
+    for (const SizeBin& bin : s.short_sides) most = std::max(most, bin.count);
+    std::string html = fmt::format(
+        "<p>Height {} to {}, {:.0f} on average; width {} to {}, {:.0f} on average.</p>\n<div "
+        "class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">short side, pixels</th><th "
+        "scope=\"col\">training images</th></tr></thead>\n<tbody>\n",
+        s.min_height, s.max_height, s.mean_height, s.min_width, s.max_width, s.mean_width);
     for (const SizeBin& bin : s.short_sides) {
-      bars.x.push_back(std::log2(bin.from));
-      bars.y.push_back(static_cast<double>(bin.count));
+      html += fmt::format("<tr><td>{} to {}</td><td>{}</td></tr>\n", bin.from, bin.to - 1,
+                          bar_of(bin.count, most));
     }
-    std::string table =
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">short side, pixels</th><th "
-        "scope=\"col\">images</th></tr></thead>\n<tbody>\n";
-    for (const SizeBin& bin : s.short_sides) {
-      table += fmt::format("<tr><td>{} to {}</td><td class=\"number\">{}</td></tr>\n", bin.from,
-                           bin.to - 1, grouped(bin.count));
-    }
-    return report_section(
-        "sizes", heading,
-        fmt::format("<p>Height {} to {}, {:.0f} on average; width {} to {}, {:.0f} on "
-                    "average.</p>\n<div class=\"charts\">{}</div>\n{}</tbody>\n</table></div>\n",
-                    s.min_height, s.max_height, s.mean_height, s.min_width, s.max_width,
-                    s.mean_width,
-                    chart_svg({.title = "short side",
-                               .x = {.label = "log2 of pixels"},
-                               .y = {.label = "training images", .low = 0},
-                               .series = {std::move(bars)},
-                               .width = 400,
-                               .height = 300}),
-                    table));
+    return report_section("sizes", heading, html + "</tbody>\n</table></div>\n");
   } catch (const Error& error) {
     return report_section("sizes", heading,
                           report_note(fmt::format("Not known: {}", error.what())));

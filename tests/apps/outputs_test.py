@@ -45,7 +45,6 @@ class Outputs(ProgramTest):
     files = {
         "predictions": ["evaluate", "w.safetensors", "--csv", "labels.csv", "--predictions"],
         "worst": ["evaluate", "w.safetensors", "val", "--worst", "2", "--out"],
-        "report": ["evaluate", "w.safetensors", "val", "--report"],
         "check": ["data", "check", "val", "--report"],
         "labels": ["data", "label-issues", "train", "--weights", "w.safetensors", "-o"],
         "embeddings": ["classify", "w.safetensors", "val", "--classes", "names.txt", "--embeddings"],
@@ -61,7 +60,7 @@ class Outputs(ProgramTest):
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
     ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
               "flow": ".svg", "flow_page": ".html",
-              "predictions": ".csv", "worst": ".html", "report": ".html", "check": ".html", "labels": ".html",
+              "predictions": ".csv", "worst": ".html", "check": ".html", "labels": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
     def content(self):
@@ -111,7 +110,7 @@ class Outputs(ProgramTest):
 
     def test_no_output_is_an_input_or_lies_among_them(self):
         inputs = {"predictions": ["w.safetensors", "labels.csv", "val/c0/500.png"],
-                  "worst": ["w.safetensors", "val/c0/500.png"], "report": ["w.safetensors"], "check": ["val/c0/500.png"],
+                  "worst": ["w.safetensors", "val/c0/500.png"], "check": ["val/c0/500.png"],
                   "labels": ["w.safetensors", "train/c0/000.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],

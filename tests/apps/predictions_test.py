@@ -166,6 +166,16 @@ class Predictions(ProgramTest):
         for says in ("Forecast and truth", "The forecasts of ", "and this network was trained on windows"):
             self.assertIn(says, page)
         self.assertNotIn("Confusion", page)
+        (self.folder / "verse.txt").write_text("the cat sat on the mat and the dog ran off. " * 40)
+        (self.folder / "verse.yaml").write_text(
+            "device: cpu\nname: verse\ndata: {kind: language, train: verse.txt, val_split: 0.2, text: {steps: 8}}\n"
+            "model:\n  layers: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 4, return_sequences: "
+            "true}}, {dense: {units: classes}}]\ntrain: {epochs: 1, batch_size: 4}\n")
+        self.whisker("train", "verse.yaml")
+        self.whisker("evaluate", "runs/verse/best.safetensors", "verse.txt", "--report", "v.html")
+        page = (self.folder / "v.html").read_text()
+        for says in ("perplexity is ", "and this network was trained on tokens"):
+            self.assertIn(says, page)
         for run, data, option, says in (
                 ("series", "data/steps.csv", ["--predictions", "p.csv"], "got a network trained on windows"),
                 ("series", "data/steps.csv", ["--worst", "2", "--report", "p.html"], "got a network trained on windows"),
