@@ -62,7 +62,7 @@ constexpr Examples examples[] = {
     {"train", "whisker train --data photos --pretrained --epochs 20",
      "whisker train cats.yaml data.train=photos --batch-size 64 optimizer.kind=adamw"},
     {"evaluate", "whisker evaluate runs/photos/best.safetensors photos/test",
-     "whisker evaluate runs/photos/best.safetensors test --report test.html --worst 50"},
+     "whisker evaluate best.safetensors test --report test.html --worst 50"},
     {"classify", "whisker classify runs/photos/best.safetensors new/ --top 3",
      "whisker classify resnet18.pth cat.jpg --json"},
     {"bench", "whisker bench resnet18 --batch-size 1,8,32 --inference",
