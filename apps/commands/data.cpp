@@ -1,6 +1,8 @@
-// whisker data check|stats|generate: a data set before training. Results go to stdout as text, or
-// as JSON with --json.
+// whisker data check|stats|label-issues|generate: a data set before training. Results go to stdout
+// as text, or as JSON with --json.
 #include "apps/commands/acting_options.h"
+#include "apps/commands/data_page.h"
+#include "apps/commands/label_issues.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
@@ -221,6 +223,9 @@ std::string check_text(const CheckResult& result, const ImageFolder& train,
                             result.duplicates_across_splits, result.duplicates_across_classes);
 }
 
+constexpr OutputFormat check_page_format{.name = "a page of data check --report",
+                                         .is_own = is_data_check_page};
+
 void add_check(CLI::App& data, Invocation& invocation) {
   CLI::App* check = data.add_subcommand("check",
                                         "Find unreadable and duplicate images and other problems; "
@@ -228,7 +233,12 @@ void add_check(CLI::App& data, Invocation& invocation) {
   auto arguments = std::make_shared<FolderArguments>();
   arguments->add_to(*check);
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
-  set_action(check, invocation, [&invocation, arguments] {
+  const auto page = std::make_shared<std::string>();
+  const auto force = std::make_shared<bool>(false);
+  check->add_option("--report", *page, "Write one HTML page with sizes, examples and duplicates")
+      ->check(check_output_name);
+  add_force(check, *force);
+  set_action(check, invocation, [&invocation, arguments, page, force] {
     if (auto config = arguments->sequences()) {
       return report_on_sequences(*arguments, std::move(*config), true, *invocation.command);
     }
@@ -247,9 +257,19 @@ void add_check(CLI::App& data, Invocation& invocation) {
         return ImageFolder{.root = root, .classes = {}, .files = {}, .skipped = {}};
       }
     };
+    Outputs outputs = make_outputs("data check", *force, invocation);
+    outputs.add_data(arguments->train);
+    if (!arguments->val.empty()) outputs.add_data(arguments->val);
+    std::unique_ptr<OutputFile> file;
+    if (!page->empty()) file = outputs.open("--report", *page, check_page_format);
     const ImageFolder train = open(arguments->train, "data check");
     std::optional<ImageFolder> val;
     if (!arguments->val.empty()) val = open(arguments->val, arguments->val_name);
+    for (const ImageFolder* folder : {&train, val ? &std::as_const(*val) : nullptr}) {
+      for (int64_t i = 0; file && folder && i < folder->size(); ++i) {
+        outputs.add_data(folder->file(i));
+      }
+    }
     try {
       if (val) adopt_class_names(train, *val);
     } catch (const Error& error) {
@@ -262,6 +282,11 @@ void add_check(CLI::App& data, Invocation& invocation) {
     if (arguments->json) write_check(json, result, arguments->splits, train, val_folder);
     print_result(arguments->json ? json.str() + "\n"
                                  : arguments->splits + check_text(result, train, val_folder));
+    if (file) {
+      file->write(data_check_page(train, val_folder, result,
+                                  arguments->splits + said_lines(train, val_folder)));
+      outputs.commit(*file, "--report", check_page_format);
+    }
     const bool sound = result.problems.empty() && result.bad.empty();
     return sound ? 0 : static_cast<int>(ErrorKind::data);
   });
@@ -369,10 +394,11 @@ void add_generate(CLI::App& data, Invocation& invocation) {
 }  // namespace
 
 void add_data_command(CLI::App& app, Invocation& invocation) {
-  CLI::App* data = app.add_subcommand("data", "Check, measure or draw images");
+  CLI::App* data = app.add_subcommand("data", "Check, measure or draw images; find wrong labels");
   data->require_subcommand(1);
   add_check(*data, invocation);
   add_stats(*data, invocation);
+  add_label_issues(*data, invocation);
   add_generate(*data, invocation);
 }
 

@@ -22,6 +22,7 @@
 #include "train/device/device_choice.h"
 #include "train/experiment.h"
 #include "train/model/hub_folder.h"
+#include "train/report/report_examples.h"
 
 #include <algorithm>
 #include <memory>
@@ -101,9 +102,10 @@ Network load_network(EvaluateArguments& arguments, Device device, const GivenFac
 
 int evaluate_as_rank(EvaluateArguments arguments, RankGroup& ranks, Invocation& invocation) {
   require_same_command(ranks, *invocation.command);
-  if ((arguments.worst > 0) != !arguments.out.empty()) {
-    fail(ErrorKind::usage, "evaluate: --worst N goes with --out FILE.html.");
+  if (arguments.worst > 0 && arguments.report.empty()) {
+    fail(ErrorKind::usage, "evaluate: --worst N goes with --report FILE.html.");
   }
+  if (arguments.worst == 0) arguments.worst = shown_mistakes;
   if (!ranks.leads()) invocation.verbosity = -1;
   Outputs outputs = make_outputs("evaluate", arguments.force, invocation);
   for (const std::string& file : {arguments.weights, arguments.csv, arguments.facts.classes}) {
@@ -117,7 +119,7 @@ int evaluate_as_rank(EvaluateArguments arguments, RankGroup& ranks, Invocation& 
     }
   }
   EvaluatedFiles reports(outputs, ranks.leads() ? arguments.predictions : "",
-                         ranks.leads() ? arguments.out : "");
+                         ranks.leads() ? arguments.report : "");
   CalibratedWeights calibrated(outputs, arguments, ranks);
   const EvaluateOutputs files{.reports = reports, .calibrated = calibrated};
   const Device device = chosen_device(device_of_rank(arguments.device, ranks), invocation);
@@ -202,10 +204,13 @@ void add_evaluate_command(CLI::App& app, Invocation& invocation) {
       ->check(check_output_name);
   evaluate
       ->add_option("--worst", arguments->worst,
-                   "Write a page of so many images, texts or rows of the largest loss, and the "
-                   "most confused")
+                   "So many images, texts or rows of the largest loss in the page of --report "
+                   "(12)")
       ->check(CLI::Range(1, 10'000));
-  evaluate->add_option("--out", arguments->out, "The page of --worst: one HTML file")
+  evaluate
+      ->add_option(
+          "--report,--out", arguments->report,
+          "Write one HTML page: figures, confusion matrix, reliability, the worst examples")
       ->check(check_output_name);
   add_force(evaluate, arguments->force);
   evaluate->add_flag("--json", arguments->json, "Machine-readable result");

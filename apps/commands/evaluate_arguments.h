@@ -21,8 +21,8 @@ struct EvaluateArguments {
   std::string csv;
   std::string label_column, text_column, positive_class;
   std::string header;  // "": as in training
-  std::string predictions, out;
-  size_t worst = 0;
+  std::string predictions, report;
+  size_t worst = 0;  // 0: not given
   bool force = false;
   bool json = false;
   bool null = false;
@@ -37,7 +37,7 @@ struct EvaluateArguments {
   std::optional<PrecisionKind> precision;  // that of the file's validation
 
   /// Whether something is written about each example.
-  bool each() const { return !predictions.empty() || !out.empty(); }
+  bool each() const { return !predictions.empty() || !report.empty(); }
   /// What `split` is of the run's data.
   RunPart run_part() const {
     return {.split = split, .where = inputs.empty() ? "" : inputs.front()};

@@ -178,14 +178,18 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
     return print_metrics(network,
                          {.metrics = *metrics,
                           .unreadable = unreadable,
-                          .examples = std::move(examples),
+                          .examples = examples,
                           .trained_on = trained,
                           .fit = fit,
                           .contents = contents},
                          arguments.json);
   };
-  const int code =
-      outputs.reports.write(print, network, std::move(images), arguments.worst, arguments.weights);
+  const int code = outputs.reports.write(print, images,
+                                         {.network = network,
+                                          .metrics = *metrics,
+                                          .weights = arguments.weights,
+                                          .examples = examples,
+                                          .worst = arguments.worst});
   outputs.calibrated.write(metrics->count(), contents);
   return code;
 }

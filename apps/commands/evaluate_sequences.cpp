@@ -146,14 +146,15 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   const bool rows = network.signature().task() == Task::language_model;
   OwnBatchSource own(*data.source, ranks);
   OwnExamples own_examples;
-  std::optional<ExampleCollector> measured;  // forecasts and tokens have figures of their own
-  if (network.signature().task() == Task::classification) {
+  std::optional<ExampleCollector> measured;  // of forecasts for the report, of tokens none
+  const bool classes = network.signature().task() == Task::classification;
+  if (classes || (!rows && !arguments.report.empty())) {
     measured.emplace(network.signature(), std::ssize(data.contents));
   }
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     network.check_outputs(scores.data<const float>(), split ? "the run's data" : path);
     if (measured) measured->add(scores, batch);
-    if (arguments.each()) own_examples.add(scores, batch);
+    if (classes && arguments.each()) own_examples.add(scores, batch);
   };
   EvaluateOptions options{.observe = observe};
   outputs.calibrated.observe(options);
@@ -168,7 +169,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   for (EvaluatedExample& one : all) {
     const SequenceExample& example = data.examples[static_cast<size_t>(one.number)];
     one.path = example.place;
-    if (!arguments.out.empty()) one.shown = shown_text(example, network);
+    if (!arguments.report.empty()) one.shown = shown_text(example, network);
   }
   std::optional<int64_t> trained;
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
@@ -177,14 +178,18 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
     return print_metrics(network,
                          {.metrics = *metrics,
                           .unreadable = unreadable,
-                          .examples = std::move(examples),
+                          .examples = classes ? examples : ValidationExamples{},
                           .trained_on = trained,
                           .fit = fit,
                           .contents = data.contents},
                          arguments.json);
   };
-  const int code =
-      outputs.reports.write(print, network, std::move(all), arguments.worst, arguments.weights);
+  const int code = outputs.reports.write(print, all,
+                                         {.network = network,
+                                          .metrics = *metrics,
+                                          .weights = arguments.weights,
+                                          .examples = examples,
+                                          .worst = arguments.worst});
   outputs.calibrated.write(metrics->count(), data.contents);
   return code;
 }

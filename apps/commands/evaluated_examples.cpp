@@ -1,7 +1,6 @@
 #include "apps/commands/evaluated_examples.h"
 
 #include "apps/commands/number_columns.h"
-#include "apps/commands/worst_page.h"
 #include "core/communicator/rank_agreement.h"
 #include "core/error.h"
 #include "data/files/csv.h"
@@ -21,7 +20,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view csv_columns = "path,label,predicted,loss";
 constexpr OutputFormat csv_format{.name = "a CSV of evaluate --predictions",
                                   .is_own = is_predictions_csv};
-constexpr OutputFormat page_format{.name = "a page of evaluate --worst", .is_own = is_worst_page};
+constexpr OutputFormat page_format{.name = "a page of evaluate --report",
+                                   .is_own = is_evaluation_report};
 
 // An example for rank 0, and back: number and label, then probabilities.
 std::string packed_example(const EvaluatedExample& one) {
@@ -115,12 +115,12 @@ std::string predictions_csv(const std::vector<EvaluatedExample>& examples,
 }
 
 EvaluatedFiles::EvaluatedFiles(Outputs& outputs, const std::string& predictions,
-                               const std::string& out)
+                               const std::string& report)
     : outputs_(outputs) {
   if (!predictions.empty()) {
     predictions_ = outputs_.open("--predictions", predictions, csv_format);
   }
-  if (!out.empty()) page_ = outputs_.open("--out", out, page_format);
+  if (!report.empty()) page_ = outputs_.open("--report", report, page_format);
 }
 
 void EvaluatedFiles::add_input(const fs::path& input) {
@@ -137,9 +137,8 @@ void EvaluatedFiles::write_predictions(const Network& network,
   outputs_.commit(*predictions_, "--predictions", csv_format);
 }
 
-int EvaluatedFiles::write(const std::function<int()>& print, const Network& network,
-                          std::vector<EvaluatedExample> examples, size_t worst,
-                          const std::string& weights) {
+int EvaluatedFiles::write(const std::function<int()>& print,
+                          const std::vector<EvaluatedExample>& examples, EvaluationRecord record) {
   int code = 0;
   std::exception_ptr unprinted, unwritten;
   try {
@@ -148,13 +147,17 @@ int EvaluatedFiles::write(const std::function<int()>& print, const Network& netw
     unprinted = std::current_exception();
   }
   try {
-    if (predictions_) write_predictions(network, examples);
+    if (predictions_) write_predictions(record.network, examples);
   } catch (const Error&) {
     unwritten = std::current_exception();
   }
   if (page_) {
-    page_->write(worst_page(network, std::move(examples), worst, weights));
-    outputs_.commit(*page_, "--out", page_format);
+    for (const EvaluatedExample& one : examples) {
+      record.paths.push_back(one.path);
+      if (!one.shown.empty()) record.shown.push_back(one.shown);
+    }
+    page_->write(evaluation_report(std::move(record)));
+    outputs_.commit(*page_, "--report", page_format);
   }
   for (const std::exception_ptr& failed : {unwritten, unprinted}) {
     if (failed) std::rethrow_exception(failed);

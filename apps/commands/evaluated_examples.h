@@ -1,12 +1,12 @@
-// What `whisker evaluate` writes about each image, text or row: a CSV file of all, and a page of
-// the worst.
+// What `whisker evaluate` writes about each image, text or row: a CSV file of all, and its
+// report.
 #pragma once
 
 #include "core/communicator/rank_group.h"
 #include "core/io/outputs.h"
 #include "core/tensor/tensor.h"
 #include "data/dataset.h"
-#include "train/model/network.h"
+#include "train/report/evaluation_report.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -52,11 +52,11 @@ std::string predictions_csv(const std::vector<EvaluatedExample>& examples,
 /// Whether a file's content is such a CSV, by its columns.
 bool is_predictions_csv(std::string_view content);
 
-/// The CSV file of `predictions` and the page `out`; of an empty path, nothing.
+/// The CSV file of `predictions` and the page `report`; of an empty path, nothing.
 class EvaluatedFiles {
  public:
   /// Opens them: throws as Outputs.
-  EvaluatedFiles(Outputs& outputs, const std::string& predictions, const std::string& out);
+  EvaluatedFiles(Outputs& outputs, const std::string& predictions, const std::string& report);
 
   bool any() const { return predictions_ || page_; }
   /// A file or folder that the examples come from: throws usage where an output is it or lies in
@@ -64,8 +64,8 @@ class EvaluatedFiles {
   void add_input(const std::filesystem::path& input);
   /// Calls `print`, then writes both files: each of the three also where one before it fails, which
   /// is thrown at the end. Returns what `print` does.
-  int write(const std::function<int()>& print, const Network& network,
-            std::vector<EvaluatedExample> examples, size_t worst, const std::string& weights);
+  int write(const std::function<int()>& print, const std::vector<EvaluatedExample>& examples,
+            EvaluationRecord record);
 
  private:
   void write_predictions(const Network& network, const std::vector<EvaluatedExample>& examples);

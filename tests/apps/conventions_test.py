@@ -144,7 +144,7 @@ class ExitCodes(ProgramTest):
     def test_usage_is_2(self):
         self.refused(2, "got 'trian'. Did you mean 'train'?\n  See 'whisker --help'.", "trian")
         self.refused(2, "expected a subcommand (train, evaluate, classify,")
-        self.refused(2, "data: expected a subcommand (check, stats, generate), got 'chekc'. "
+        self.refused(2, "data: expected a subcommand (check, stats, label-issues, generate), got 'chekc'. "
                      "Did you mean 'check'?\n  See 'whisker data --help'.", "data", "chekc", "train")
         self.refused(2, "unknown option '--no-such'", "train", "c.yaml", "--no-such")
         self.refused(2, "Did you mean '--dry-run'?", "train", "c.yaml", "--dryrun")

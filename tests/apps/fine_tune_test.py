@@ -157,8 +157,8 @@ class FineTune(ProgramTest):
         (odd / "c0").mkdir(parents=True)
         for image in (self.folder / "val/c0").iterdir():
             (odd / "c0" / f"<{image.name}").write_bytes(image.read_bytes())
-        done = self.whisker("evaluate", self.weights, str(odd / "c0"), "--predictions", "p.csv", "--worst", "3", "--out",
-                            "w.html", "--json")
+        done = self.whisker("evaluate", self.weights, str(odd / "c0"), "--predictions", "p.csv", "--worst", "3",
+                            "--report", "w.html", "--json")
         measured = json.loads(done.stdout)
         with open(self.folder / "p.csv", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -173,12 +173,16 @@ class FineTune(ProgramTest):
         page = (self.folder / "w.html").read_text()
         worst = sorted(rows, key=lambda row: -float(row["loss"]))[0]
         self.assertIn("The 3 images of the largest loss", page)
-        self.assertIn(worst["path"].removeprefix(f"{odd}/").replace("<", "&lt;"), page)
+        self.assertIn(worst["path"].removeprefix(f"{odd}/c0/").replace("<", "&lt;"), page)
         self.assertNotIn("<0", page)
         self.assertNotIn("<script", page)
-        self.assertFalse(re.findall(r'(?:src|href)="(?!data:)', page))
+        self.assertFalse(re.findall(r'(?:src|href)="(?!data:|#)', page))
         self.assertGreaterEqual(page.count("data:image/jpeg;base64,/9j/"), 6)
         self.assertEqual(page.count("<img"), page.count(" alt="))
+        for section in ("Confusion matrix", "Per class", "Reliability of the probabilities", "ROC and precision-recall"):
+            self.assertIn(f">{section}</h2>", page)
+        self.assertIn("95 % interval", page)
+        self.assertNotIn(str(self.folder), page)
 
     def test_maps_embeddings_mirror_images_and_threshold(self):
         done = self.whisker("classify", self.weights, "val", "--cam", "maps", "--embeddings", "e.csv", "--jsonl",

@@ -1,7 +1,6 @@
 // Which files `classify` and `evaluate` take for their own, and how heat maps are named.
 #include "apps/commands/classified_images.h"
 #include "apps/commands/evaluated_examples.h"
-#include "apps/commands/worst_page.h"
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
 #include "data/codec/encode_jpeg.h"
@@ -77,16 +76,16 @@ TEST(OutputFormats, ACsvIsKnownByItsColumnsUnlessSomethingWasAdded) {
 TEST(OutputFormats, APageIsKnownByItsChecksum) {
   const std::string begin =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
-  EXPECT_FALSE(is_worst_page(begin));
+  EXPECT_FALSE(is_evaluation_report(begin));
   const auto page = [&](const std::string& generator) {
     return begin + "<meta name=\"generator\" content=\"" + generator + "\">\n";
   };
-  EXPECT_FALSE(is_worst_page(page("whisker evaluate --worst")));  // of an earlier version
+  EXPECT_FALSE(is_evaluation_report(page("whisker evaluate --worst")));  // of an earlier version
   std::string own = page(checksum_mark("whisker evaluate --worst"));
-  EXPECT_FALSE(is_worst_page(own));
+  EXPECT_FALSE(is_evaluation_report(own));
   set_checksum(own, "whisker evaluate --worst");
-  EXPECT_TRUE(is_worst_page(own));
-  EXPECT_FALSE(is_worst_page(own + "<p>A note.</p>\n"));
+  EXPECT_TRUE(is_evaluation_report(own));
+  EXPECT_FALSE(is_evaluation_report(own + "<p>A note.</p>\n"));
 }
 
 TEST(OutputFormats, HeatMapsKeepTheFoldersOfTheInputs) {

@@ -45,6 +45,8 @@ class Outputs(ProgramTest):
     files = {
         "predictions": ["evaluate", "w.safetensors", "--csv", "labels.csv", "--predictions"],
         "worst": ["evaluate", "w.safetensors", "val", "--worst", "2", "--out"],
+        "check": ["data", "check", "val", "--report"],
+        "labels": ["data", "label-issues", "train", "--weights", "w.safetensors", "-o"],
         "embeddings": ["classify", "w.safetensors", "val", "--classes", "names.txt", "--embeddings"],
         "import": ["import", "w.safetensors", "-o"],
         "export": ["export", "w.safetensors", "-o"],
@@ -60,7 +62,7 @@ class Outputs(ProgramTest):
         "record": ["study", "record", "c.yaml", "data.train=train", "--classes", "2", "-o"]}
     ending = {"export": ".onnx", "svg": ".svg", "page": ".html", "mermaid": ".mmd", "memory": ".svg", "dot": ".dot",
               "flow": ".svg", "flow_page": ".html", "roofline": ".svg", "gradcheck": ".svg",
-              "predictions": ".csv", "worst": ".html",
+              "predictions": ".csv", "worst": ".html", "check": ".html", "labels": ".html",
               "embeddings": ".csv", "import": ".safetensors", "record": ".safetensors"}
 
     def content(self):
@@ -110,7 +112,8 @@ class Outputs(ProgramTest):
 
     def test_no_output_is_an_input_or_lies_among_them(self):
         inputs = {"predictions": ["w.safetensors", "labels.csv", "val/c0/500.png"],
-                  "worst": ["w.safetensors", "val/c0/500.png"],
+                  "worst": ["w.safetensors", "val/c0/500.png"], "check": ["val/c0/500.png"],
+                  "labels": ["w.safetensors", "train/c0/000.png"],
                   "embeddings": ["w.safetensors", "names.txt", "val/c0/500.png"],
                   "import": ["w.safetensors"], "export": ["w.safetensors"],
                   "flow": ["runs/base/histograms.jsonl"], "flow_page": ["runs/base/histograms.jsonl"],
@@ -131,7 +134,7 @@ class Outputs(ProgramTest):
                         self.refused("this command", *command, out, "--force")  # an input, or among them
                         if link:
                             out.unlink()
-        for name, folder in (("worst", "val"), ("embeddings", "val/c0"), ("svg", "train"), ("dot", "train/c0")):
+        for name, folder in (("worst", "val"), ("check", "val"), ("labels", "train"), ("embeddings", "val/c0"), ("svg", "train"), ("dot", "train/c0")):
             self.refused("lies in the folder", *self.files[name], f"{folder}/new{self.ending[name]}", "--force")
         self.refused("lies in the folder", "evaluate", self.run_folder / "best.safetensors", "--split", "val",
                      "--predictions", "val/p.csv", "--force")
@@ -177,7 +180,7 @@ class Outputs(ProgramTest):
 
     def test_edited_outputs_are_kept(self):
         """What a person changed in a page, drawing or network, or what an earlier version wrote without a checksum."""
-        for name in ("worst", "svg", "page", "mermaid", "memory", "dot", "export"):
+        for name in ("worst", "check", "labels", "svg", "page", "mermaid", "memory", "dot", "export"):
             with self.subTest(name):
                 out = self.folder / f"edited_{name}{self.ending[name]}"
                 self.whisker(*self.files[name], out)
@@ -371,7 +374,7 @@ class Outputs(ProgramTest):
             self.whisker("evaluate", self.folder / "w.safetensors", *data, "--worst", "10", "--out", out)
             text = out.read_text()
             self.assertNotIn(str(self.folder), text)
-            self.assertIn('title="c1/500.png"' if len(data) == 1 else 'title="val/c1/500.png"', text)
+            self.assertIn('<p class="path">c1/500.png</p>' if len(data) == 1 else '<p class="path">val/c1/500.png</p>', text)
             self.assertIn(">c0/500.png</p>", text)
 
     def test_missing_best_weights_are_written_again(self):

@@ -94,16 +94,16 @@ class Predictions(ProgramTest):
                 self.whisker("evaluate", f"runs/{run}/best.safetensors", data, "--worst", "40", "--out", page)
                 text = page.read_text()
                 examples = "texts" if run == "words" else "rows"
-                self.assertRegex(text, f"best.safetensors: [0-9]+ of 40 {examples} are classified wrong")
+                self.assertRegex(text, f"<h1>Evaluation of best.safetensors</h1>[^$]*[0-9]+ of 40 {examples} (are|is) classified wrong")
                 self.assertIn(f"The 40 {examples} of the largest loss", text)
                 self.assertIn(shown, text)
-                self.assertIn(f'title="{run}.csv:2">', text)
+                self.assertIn(f'<p class="path">{run}.csv:2</p>', text)
                 self.assertNotIn("<b>", text)
                 self.assertNotIn("<img", text)
                 if run == "words":
                     self.assertRegex(text, r"\[… 3[0-9]{2} characters …\]")
                 again = self.whisker("evaluate", f"runs/{run}/best.safetensors", data, "--worst", "40", "--out", page)
-                self.assertIn("replaced a page of evaluate --worst", again.stderr)
+                self.assertIn("replaced a page of evaluate --report", again.stderr)
         self.measured("runs/words/best.safetensors", "--split", "val", "--predictions", "val.csv", "--worst", "2", "--out",
                       "val.html")
         texts = (self.folder / "data/words.csv").read_text()
@@ -161,9 +161,25 @@ class Predictions(ProgramTest):
         (self.folder / "series.yaml").write_text(series)
         (self.folder / "data/steps.csv").write_text("".join(f"{i % 7},{i}\n" for i in range(80)))
         self.whisker("train", "series.yaml")
+        done = self.whisker("evaluate", "runs/series/best.safetensors", "data/steps.csv", "--report", "s.html")
+        page = (self.folder / "s.html").read_text()
+        for says in ("Forecast and truth", "The forecasts of ", "and this network was trained on windows"):
+            self.assertIn(says, page)
+        self.assertNotIn("Confusion", page)
+        (self.folder / "verse.txt").write_text("the cat sat on the mat and the dog ran off. " * 40)
+        (self.folder / "verse.yaml").write_text(
+            "device: cpu\nname: verse\ndata: {kind: language, train: verse.txt, val_split: 0.2, text: {steps: 8}}\n"
+            "model:\n  layers: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 4, return_sequences: "
+            "true}}, {dense: {units: classes}}]\ntrain: {epochs: 1, batch_size: 4}\n")
+        self.whisker("train", "verse.yaml")
+        self.whisker("evaluate", "runs/verse/best.safetensors", "verse.txt", "--report", "v.html")
+        page = (self.folder / "v.html").read_text()
+        for says in ("perplexity is ", "and this network was trained on tokens"):
+            self.assertIn(says, page)
         for run, data, option, says in (
                 ("series", "data/steps.csv", ["--predictions", "p.csv"], "got a network trained on windows"),
-                ("series", "data/steps.csv", ["--worst", "2", "--out", "p.html"], "got a network trained on windows"),
+                ("series", "data/steps.csv", ["--worst", "2", "--report", "p.html"], "got a network trained on windows"),
+                ("base", "val", ["--worst", "2"], "evaluate: --worst N goes with --report FILE.html."),
                 ("base", "val", ["--label-column", "1"], "--label-column is for texts and rows, got"),
                 ("base", "val", ["--header", "true"], "--header is for texts, rows and series, got"),
                 ("base", "val", ["--null"], "evaluate: --null is for names or texts on standard input, '-'."),

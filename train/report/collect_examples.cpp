@@ -22,11 +22,10 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t shown_samples = 12;
-constexpr int most_pixels = 224;                    // of a side, as it is stored
 constexpr size_t most_bytes_of_images = 1'500'000;  // a third more in the page
 
 // The mean of blocks, where an image is larger than is shown.
-Image shrunk(const Image& image) {
+Image shrunk(const Image& image, int most_pixels) {
   const int block = (std::max(image.height, image.width) + most_pixels - 1) / most_pixels;
   if (block <= 1) return image;
   Image small;
@@ -49,13 +48,6 @@ Image shrunk(const Image& image) {
   return small;
 }
 
-std::string jpeg_of(const Image& image) {
-  constexpr int quality = 82;
-  const std::vector<uint8_t> bytes =
-      encode_jpeg(shrunk(image), {.quality = quality, .comment = ""});
-  return {bytes.begin(), bytes.end()};
-}
-
 class ExampleCollection {
  public:
   ExampleCollection(const Network& network, const ExampleSources& sources)
@@ -74,7 +66,7 @@ class ExampleCollection {
       try {
         const Sample sample = sources_.training->sample({.index = index, .epoch = 0});
         ReportExample example{.label = network_.classes()[static_cast<size_t>(sample.label)]};
-        example.seen = jpeg_of(seen_image(network_.preprocess().normalisation, sample.input));
+        example.seen = shown_jpeg(seen_image(network_.preprocess().normalisation, sample.input));
         keep(all_.training, std::move(example));
       } catch (const Error& error) {
         all_.left_out = error.what();
@@ -127,8 +119,8 @@ class ExampleCollection {
         all_.left_out = error.what();
         shown = shown_image(network_, file);
       }
-      example.seen = jpeg_of(shown.seen);
-      if (!shown.heat.rgb.empty()) example.heat = jpeg_of(shown.heat);
+      example.seen = shown_jpeg(shown.seen);
+      if (!shown.heat.rgb.empty()) example.heat = shown_jpeg(shown.heat);
     } catch (const Error& error) {
       all_.left_out = error.what();
     }
@@ -164,6 +156,13 @@ class ExampleCollection {
 };
 
 }  // namespace
+
+std::string shown_jpeg(const Image& image, int most_pixels) {
+  constexpr int quality = 82;
+  const std::vector<uint8_t> bytes =
+      encode_jpeg(shrunk(image, most_pixels), {.quality = quality, .comment = ""});
+  return {bytes.begin(), bytes.end()};
+}
 
 std::vector<int64_t> worst_mistakes(const ValidationExamples& examples, size_t most) {
   std::vector<int64_t> wrong;

@@ -14,10 +14,6 @@ std::string data_uri(std::string_view jpeg) {
          base64({reinterpret_cast<const uint8_t*>(jpeg.data()), jpeg.size()});
 }
 
-std::string img(std::string_view jpeg, std::string_view alt) {
-  return fmt::format("<img src=\"{}\" alt=\"{}\">", data_uri(jpeg), markup(alt));
-}
-
 std::string words_line(const ReportExample& example, const std::string& predicted) {
   std::string words;
   for (const auto& [word, weight] : example.words) {
@@ -33,33 +29,6 @@ std::string words_line(const ReportExample& example, const std::string& predicte
 const ReportExamples* examples_of(const RunRecord& run) {
   const bool same = run.examples && run.validation && run.examples->epoch == run.validation->epoch;
   return same ? &*run.examples : nullptr;
-}
-
-std::string mistake_card(const ValidationExamples& all, int64_t index, const ReportExample* shown) {
-  const auto at = static_cast<size_t>(index);
-  const int32_t predicted = all.predicted(index), label = all.labels[at];
-  const std::string& name = all.classes[static_cast<size_t>(predicted)];
-  std::string html = "<li class=\"card wrong\">\n";
-  if (shown && !shown->seen.empty()) {
-    html +=
-        fmt::format("<div class=\"pair\">{}{}</div>\n", img(shown->seen, "what the network saw"),
-                    shown->heat.empty() ? "" : img(shown->heat, "where it sees " + name));
-  }
-  if (shown && !shown->text.empty()) {
-    html += fmt::format("<p class=\"text\">{}</p>\n{}", markup(shown->text, KeptLines::all),
-                        words_line(*shown, name));
-  }
-  const double of_label = static_cast<double>(all.probability(index, label));
-  html += fmt::format(
-      "<p class=\"verdict\"><span>wrong:</span> <strong>{}</strong> {:.1f} %</p>\n<p>label "
-      "<strong>{}</strong>{} · loss {:.2f}</p>\n",
-      markup(name), 100 * static_cast<double>(all.probability(index, predicted)),
-      markup(all.classes[static_cast<size_t>(label)]),
-      of_label > 0 ? fmt::format(" {:.1f} %", 100 * of_label) : "", all.losses[at]);
-  if (at < all.paths.size() && !all.paths[at].empty()) {
-    html += fmt::format("<p class=\"path\">{}</p>\n", markup(all.paths[at]));
-  }
-  return html + "</li>\n";
 }
 
 std::string why_without(const RunRecord& run) {
@@ -79,13 +48,46 @@ std::string samples_list(const std::vector<ReportExample>& samples, std::string_
   std::string html = "<ul class=\"samples\">\n";
   for (const ReportExample& one : samples) {
     if (one.seen.empty()) continue;
-    html +=
-        fmt::format("<li>{}<p class=\"path\">{}</p></li>\n", img(one.seen, alt), markup(one.label));
+    html += fmt::format("<li>{}<p class=\"path\">{}</p></li>\n", image_html(one.seen, alt),
+                        markup(one.label));
   }
   return html + "</ul>\n";
 }
 
 }  // namespace
+
+std::string image_html(std::string_view jpeg, std::string_view alt) {
+  return fmt::format("<img src=\"{}\" alt=\"{}\">", data_uri(jpeg), markup(alt));
+}
+
+std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown) {
+  const auto at = static_cast<size_t>(index);
+  const int32_t predicted = all.predicted(index), label = all.labels[at];
+  const std::string& name = all.classes[static_cast<size_t>(predicted)];
+  const bool right = predicted == label;
+  std::string html = fmt::format("<li class=\"card {}\">\n", right ? "right" : "wrong");
+  if (shown && !shown->seen.empty()) {
+    html += fmt::format(
+        "<div class=\"pair\">{}{}</div>\n", image_html(shown->seen, "what the network saw"),
+        shown->heat.empty() ? "" : image_html(shown->heat, "where it sees " + name));
+  }
+  if (shown && !shown->text.empty()) {
+    html += fmt::format("<p class=\"text\">{}</p>\n{}", markup(shown->text, KeptLines::all),
+                        words_line(*shown, name));
+  }
+  const double of_label = static_cast<double>(all.probability(index, label));
+  html += fmt::format(
+      "<p class=\"verdict\"><span>{}</span> <strong>{}</strong> {:.1f} %</p>\n<p>label "
+      "<strong>{}</strong>{} · loss {:.2f}</p>\n",
+      right ? "right:" : "wrong:", markup(name),
+      100 * static_cast<double>(all.probability(index, predicted)),
+      markup(all.classes[static_cast<size_t>(label)]),
+      of_label > 0 ? fmt::format(" {:.1f} %", 100 * of_label) : "", all.losses[at]);
+  if (at < all.paths.size() && !all.paths[at].empty()) {
+    html += fmt::format("<p class=\"path\">{}</p>\n", markup(all.paths[at]));
+  }
+  return html + "</li>\n";
+}
 
 std::string mistakes_section(const RunRecord& run) {
   constexpr std::string_view heading = "Worst mistakes";
@@ -113,7 +115,7 @@ std::string mistakes_section(const RunRecord& run) {
       const auto found = std::ranges::find(shown->mistakes, index, &ReportExample::index);
       if (found != shown->mistakes.end()) example = &*found;
     }
-    html += mistake_card(*run.validation, index, example);
+    html += example_card(*run.validation, index, example);
   }
   html += "</ul>\n";
   if (const std::string why = why_without(run); !why.empty()) html += report_note(why);

@@ -2,6 +2,7 @@
 // the data and the best weights are at hand; a report is drawn from the run folder alone.
 #pragma once
 
+#include "data/codec/image.h"
 #include "data/images/image_dataset.h"
 #include "train/config/config.h"
 #include "train/data/run_data.h"
@@ -43,6 +44,9 @@ void write_report_examples(const std::filesystem::path& run, const ExampleSource
 
 /// Throws checkpoint for anything that write_report_examples() does not write.
 ReportExamples read_report_examples(const std::filesystem::path& file);
+
+/// A JPEG file of the image, shrunk to `most_pixels` a side.
+std::string shown_jpeg(const Image& image, int most_pixels = 224);
 
 /// The numbers of the validation examples that were classified wrong, the largest loss first.
 std::vector<int64_t> worst_mistakes(const ValidationExamples& examples, size_t most);

@@ -13,8 +13,14 @@ namespace whisker {
 
 /// A <section> with a heading; `html` is its content.
 std::string report_section(std::string_view id, std::string_view heading, std::string_view html);
-/// The page of such sections, with links to them; `lead` is HTML below the title.
-std::string report_page(std::string_view title, std::string_view lead, std::string_view sections);
+/// The page of such sections, with links to them; `lead` is HTML below the title. `mark`: see
+/// begin_page().
+std::string report_page(std::string_view title, std::string_view lead, std::string_view sections,
+                        std::string_view mark = "whisker report");
+/// An <img> of a JPEG file's bytes.
+std::string image_html(std::string_view jpeg, std::string_view alt);
+/// One example as an <li>; `shown` may be null.
+std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown);
 /// "<p class=\"lead\">...</p>" of text.
 std::string report_note(std::string_view text);
 /// "80.0 %"; "not measured" for NaN.
@@ -24,6 +30,8 @@ std::string examples_text(int64_t count, std::string_view of);
 
 /// The result in one sentence, and the commands that use the run.
 std::string verdict_text(const RunRecord& run);
+/// Of an evaluation: what was measured, in one sentence.
+std::string evaluation_text(const RunRecord& run);
 std::string use_commands(const RunRecord& run);
 
 std::string verdict_section(const RunRecord& run);

@@ -77,11 +77,12 @@ std::string run_report(const RunRecord& run) {
   return report_page("Run " + run.name, verdict_section(run), body);
 }
 
-std::string report_page(std::string_view title, std::string_view lead, std::string_view sections) {
+std::string report_page(std::string_view title, std::string_view lead, std::string_view sections,
+                        std::string_view page_mark) {
   return finished_page(fmt::format("{}<header>\n<h1>{}</h1>\n{}{}</header>\n<main>\n{}</main>\n",
-                                   begin_page(mark, title, rules), markup(title), lead,
+                                   begin_page(page_mark, title, rules), markup(title), lead,
                                    navigation(sections), sections),
-                       mark);
+                       page_mark);
 }
 
 bool is_run_report(std::string_view content) {

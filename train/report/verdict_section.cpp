@@ -39,11 +39,12 @@ std::string with_interval(double accuracy, int64_t count) {
                      100 * bounds.low, 100 * bounds.high);
 }
 
-std::string result_text(const RunRecord& run) {
+// `kind`: "validation ", of a run.
+std::string result_text(const RunRecord& run, std::string_view kind) {
   const int64_t count = run.best->examples;
-  const std::string of = count < 0 ? "validation " + run.best->of
-                                   : fmt::format("{} validation {}", grouped(count),
-                                                 examples_text(count, run.best->of));
+  const std::string of =
+      count < 0 ? fmt::format("{}{}", kind, run.best->of)
+                : fmt::format("{} {}{}", grouped(count), kind, examples_text(count, run.best->of));
   if (const double accuracy = run.figure("accuracy");
       run.best->of != "tokens" && std::isfinite(accuracy)) {
     const auto classes = std::ssize(run.classes.classes);
@@ -125,6 +126,10 @@ std::string no_best_text(const RunRecord& run) {
                    : "Nothing has been validated yet";
 }
 
+std::string evaluation_text(const RunRecord& run) {
+  return capitalised(result_text(run, "")) + ".";
+}
+
 std::string verdict_text(const RunRecord& run) {
   const double done = epochs_done(run);
   if (!run.best) {
@@ -134,7 +139,7 @@ std::string verdict_text(const RunRecord& run) {
   }
   return fmt::format(
       "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took {} on {}.",
-      capitalised(result_text(run)), run.best->epoch, std::ceil(done), run.metric(),
+      capitalised(result_text(run, "validation ")), run.best->epoch, std::ceil(done), run.metric(),
       human_seconds(run.seconds), device_text(run));
 }
 

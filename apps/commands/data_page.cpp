@@ -1,0 +1,238 @@
+#include "apps/commands/data_page.h"
+
+#include "core/draw/markup.h"
+#include "core/draw/page.h"
+#include "core/error.h"
+#include "core/io/counted.h"
+#include "core/io/file.h"
+#include "core/io/text.h"
+#include "data/codec/decode.h"
+#include "data/tools/statistics.h"
+#include "train/report/report_examples.h"
+#include "train/report/report_sections.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace whisker {
+namespace {
+
+constexpr std::string_view data_check_mark = "whisker data check";
+constexpr size_t most_listed_classes = 1000, most_groups = 60, most_of_group = 6, most_odd = 500;
+
+std::string left_out_note(size_t all, size_t shown, std::string_view of) {
+  if (all <= shown) return "";
+  return report_note(fmt::format("The first {} of {} {}; whisker data check lists all.",
+                                 grouped(static_cast<int64_t>(shown)),
+                                 grouped(static_cast<int64_t>(all)), of));
+}
+
+std::string bar_of(int64_t count, int64_t most) {
+  return fmt::format("<span class=\"bar\" style=\"width: {:.0f}px\"></span>{}",
+                     200 * static_cast<double>(count) / static_cast<double>(most), grouped(count));
+}
+
+std::string classes_of_data(const ImageFolder& train, const ImageFolder* val) {
+  const std::vector<int64_t> counts = train.counts();
+  const std::vector<int64_t> measured = val ? val->counts() : std::vector<int64_t>();
+  const bool same = val && val->classes == train.classes;
+  const int64_t most = counts.empty() ? 1 : std::max<int64_t>(1, std::ranges::max(counts));
+  std::string html = fmt::format(
+      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">class</th><th "
+      "scope=\"col\">images</th>{}</tr></thead>\n<tbody>\n",
+      same ? "<th scope=\"col\">validation</th>" : "");
+  const size_t shown = std::min(counts.size(), most_listed_classes);
+  for (size_t c = 0; c < shown; ++c) {
+    html += fmt::format("<tr><td>{}</td><td>{}</td>", markup(train.classes[c]),
+                        bar_of(counts[c], most));
+    if (same) html += fmt::format("<td class=\"number\">{}</td>", grouped(measured[c]));
+    html += "</tr>\n";
+  }
+  html += "</tbody>\n</table></div>\n" + left_out_note(counts.size(), shown, "classes");
+  if (val && !same) {
+    html += report_note("Validation is left out: its classes are not the same, see Odd files.");
+  }
+  return report_section("classes", "Class sizes", html);
+}
+
+std::string sizes_of_data(const ImageFolder& train) {
+  constexpr std::string_view heading = "Image sizes";
+  try {
+    const FolderStatistics s = folder_statistics(train);
+    int64_t most = 1;
+    for (const SizeBin& bin : s.short_sides) most = std::max(most, bin.count);
+    std::string html = fmt::format(
+        "<p>Height {} to {}, {:.0f} on average; width {} to {}, {:.0f} on average.</p>\n<div "
+        "class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">short side, pixels</th><th "
+        "scope=\"col\">training images</th></tr></thead>\n<tbody>\n",
+        s.min_height, s.max_height, s.mean_height, s.min_width, s.max_width, s.mean_width);
+    for (const SizeBin& bin : s.short_sides) {
+      html += fmt::format("<tr><td>{} to {}</td><td>{}</td></tr>\n", bin.from, bin.to - 1,
+                          bar_of(bin.count, most));
+    }
+    return report_section("sizes", heading, html + "</tbody>\n</table></div>\n");
+  } catch (const Error& error) {
+    return report_section("sizes", heading,
+                          report_note(fmt::format("Not known: {}", error.what())));
+  }
+}
+
+std::string examples_of_data(const ImageFolder& train, ContactSheet& sheet) {
+  constexpr size_t most_images = 240, most_of_class = 6;
+  const size_t n = train.classes.size();
+  const size_t each = std::clamp<size_t>(most_images / std::max<size_t>(n, 1), 1, most_of_class);
+  std::vector<std::vector<int64_t>> of_class(n);
+  for (int64_t i = 0; i < train.size(); ++i) {
+    of_class[static_cast<size_t>(train.files[static_cast<size_t>(i)].label)].push_back(i);
+  }
+  std::string html;
+  size_t shown = 0;
+  for (; shown < std::min(n, most_images); ++shown) {
+    const std::vector<int64_t>& own = of_class[shown];
+    const size_t count = std::min(each, own.size());
+    bool room = true;
+    for (size_t i = 0; i < count && room; ++i) {
+      const int64_t index = own[(2 * i + 1) * own.size() / (2 * count)];
+      room = sheet.add(train.file(index), train.files[static_cast<size_t>(index)].path, "");
+    }
+    const std::string images = sheet.take();
+    if (!room && images.empty()) break;
+    html += fmt::format("<h3>{}</h3>\n{}", markup(train.classes[shown]),
+                        images.empty() ? report_note("no images") : images);
+  }
+  return report_section("examples", "Examples of each class",
+                        html + left_out_note(n, shown, "classes"));
+}
+
+std::string duplicates_of_data(const ImageFolder& train, const ImageFolder* val,
+                               const CheckResult& result, ContactSheet& sheet) {
+  std::vector<const DuplicateGroup*> groups;
+  for (const DuplicateGroup& group : result.duplicates) groups.push_back(&group);
+  std::ranges::stable_sort(groups, {}, [](const DuplicateGroup* group) {
+    return -(group->across_classes + group->across_splits);
+  });
+  const size_t shown = std::min(groups.size(), most_groups);
+  std::string html = report_note(
+      result.duplicates.empty()
+          ? "None."
+          : fmt::format("{}: {} across training and validation, {} across classes.",
+                        counted(std::ssize(groups), "group", "groups"),
+                        result.duplicates_across_splits, result.duplicates_across_classes));
+  for (const DuplicateGroup* group : std::span(groups).first(shown)) {
+    html += fmt::format("<h3>{}{}{}</h3>\n", group->same_bytes ? "Same file" : "Same pixels",
+                        group->across_splits ? ", in training and validation" : "",
+                        group->across_classes ? ", under different labels" : "");
+    for (const FoundFile& file :
+         std::span(group->files).first(std::min(group->files.size(), most_of_group))) {
+      const ImageFolder& folder = file.in_val ? *val : train;
+      const ImageFile& one = folder.files[static_cast<size_t>(file.index)];
+      const std::string line = (file.in_val ? "validation: " : "") + one.path;
+      if (!sheet.add(folder.file(file.index), line,
+                     folder.classes[static_cast<size_t>(one.label)])) {
+        html += report_note(line);  // without its image
+      }
+    }
+    html += sheet.take();
+    if (group->files.size() > most_of_group) {
+      html += report_note(fmt::format("and {} more", group->files.size() - most_of_group));
+    }
+  }
+  return report_section("duplicates", "Duplicates",
+                        html + left_out_note(groups.size(), shown, "groups"));
+}
+
+std::string odd_files_of_data(const ImageFolder& train, const ImageFolder* val,
+                              const CheckResult& result, const std::string& said) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const std::string& problem : result.problems) {
+    rows.emplace_back("problem", without_folders(problem));
+  }
+  for (const std::string& note : result.notes) rows.emplace_back("note", without_folders(note));
+  for (const BadFile& bad : result.bad) {
+    const ImageFolder& folder = bad.in_val ? *val : train;
+    rows.emplace_back(folder.files[static_cast<size_t>(bad.index)].path,
+                      without_folders(bad.reason));
+  }
+  for (const ImageFolder* folder : {&train, val}) {
+    if (!folder) continue;
+    for (const std::vector<SkippedFile>* list : {&folder->unreadable, &folder->skipped}) {
+      for (const SkippedFile& file : *list) {
+        rows.emplace_back(without_folders(file.path), "skipped: " + file.reason);
+      }
+    }
+  }
+  const size_t shown = std::min(rows.size(), most_odd);
+  std::string html;
+  if (!rows.empty()) html = "<div class=\"scroll\"><table>\n<tbody>\n";
+  for (const auto& [name, reason] : std::span(rows).first(shown)) {
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td></tr>\n",
+                        markup(name), markup(reason));
+  }
+  html += rows.empty() ? report_note("None.") : "</tbody>\n</table></div>\n";
+  html += left_out_note(rows.size(), shown, "files");
+  if (!said.empty()) {
+    html += fmt::format("<pre>{}</pre>\n", markup(without_folders(said), KeptLines::all));
+  }
+  return report_section("odd", "Odd files", html);
+}
+
+}  // namespace
+
+bool ContactSheet::add(const std::filesystem::path& file, const std::string& line,
+                       const std::string& more) {
+  constexpr size_t most_bytes = 1'700'000;  // a third more in the page
+  constexpr size_t largest_file = size_t{256} << 20;
+  constexpr int most_pixels = 128;
+  if (bytes_ > most_bytes) {
+    ++left_out_;
+    return false;
+  }
+  std::string shown;
+  try {
+    const std::string bytes = read_file(file, largest_file, ErrorKind::data);
+    const std::string jpeg = shown_jpeg(
+        decode({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}), most_pixels);
+    bytes_ += jpeg.size();
+    shown = image_html(jpeg, line);
+  } catch (const Error& error) {
+    shown = fmt::format("<p>{}</p>", markup(without_folders(error.what())));
+  }
+  items_ += fmt::format("<li>{}<p class=\"path\">{}</p>{}</li>\n", shown, markup(line),
+                        more.empty() ? "" : fmt::format("<p>{}</p>", markup(more)));
+  return true;
+}
+
+std::string ContactSheet::take() {
+  if (items_.empty()) return "";
+  const std::string html = "<ul class=\"samples\">\n" + items_ + "</ul>\n";
+  items_.clear();
+  return html;
+}
+
+std::string data_check_page(const ImageFolder& train, const ImageFolder* val,
+                            const CheckResult& result, const std::string& said) {
+  const std::string name = train.root.lexically_normal().filename().string();
+  std::string body = classes_of_data(train, val) + sizes_of_data(train);
+  // Duplicates come first in what the page has room for.
+  ContactSheet sheet;
+  const std::string copies = duplicates_of_data(train, val, result, sheet);
+  body += examples_of_data(train, sheet) + copies + odd_files_of_data(train, val, result, said);
+  return report_page(
+      name.empty() ? "Data" : "Data " + name,
+      fmt::format("<p class=\"sentence\">{} in {}; {} cannot be read.</p>\n",
+                  counted(result.images, "image"),
+                  counted(std::ssize(train.classes), "class", "classes"), result.bad.size()),
+      body, data_check_mark);
+}
+
+bool is_data_check_page(std::string_view content) {
+  return is_page(content, data_check_mark);
+}
+
+bool is_label_issues_page(std::string_view content) {
+  return is_page(content, label_issues_mark);
+}
+
+}  // namespace whisker

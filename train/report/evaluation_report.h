@@ -1,0 +1,32 @@
+// The page of `whisker evaluate --report`: a run's report without what only a run has.
+#pragma once
+
+#include "train/metrics/metrics.h"
+#include "train/metrics/validation_examples.h"
+#include "train/model/network.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace whisker {
+
+struct EvaluationRecord {
+  const Network& network;
+  const Metrics& metrics;
+  std::string weights;                  ///< their file
+  ValidationExamples examples = {};     ///< empty of a language model; without paths
+  std::vector<std::string> paths = {};  ///< (n), of files to open, or "file:line"
+  std::vector<std::string> shown = {};  ///< (n), texts or a row's values; empty of images
+  size_t worst = 0;                     ///< examples of the largest loss
+};
+
+/// One HTML file without scripts, requests and folders of this machine. Images are as the network
+/// sees them, beside the class-activation maps of the predicted class.
+std::string evaluation_report(EvaluationRecord record);
+
+/// Whether a file's content is such a page, unchanged.
+bool is_evaluation_report(std::string_view content);
+
+}  // namespace whisker
