@@ -95,8 +95,8 @@ class Worker {
 
   // A product with weights at position `w`, of whose rows each makes an element of the result.
   void add_product(double results, size_t w) {
-    const double rows = static_cast<double>(extent(w, 0));
-    if (rows > 0) products_ += 2 * results * operand_elements(w) / rows;
+    const double own_rows = static_cast<double>(extent(w, 0));
+    if (own_rows > 0) products_ += 2 * results * operand_elements(w) / own_rows;
     gradients_ += (is_wanted(0) ? 1 : 0) + (is_wanted(w) ? 1 : 0);
   }
 
@@ -154,12 +154,12 @@ class Worker {
   // (the first of each cell's), whether or not it wants one.
   void count_recurrent() {
     constexpr size_t first = 3, per_cell = 5;
-    const double rows = 2 * static_cast<double>(extent(0, 0) * extent(0, 1));
+    const double rows_read = 2 * static_cast<double>(extent(0, 0) * extent(0, 1));
     double backward = 0;
     for (const TapeInput& input : entry_.inputs) {
       const Shape& shape = recording_.entries[input.entry].outputs[input.output].shape;
       if (input.position < first || shape.rank() != 2) continue;
-      const double product = rows * elements_of(shape);
+      const double product = rows_read * elements_of(shape);
       products_ += product;
       if (wants_gradient(input)) backward += product;
       if ((input.position - first) % per_cell != 0 || is_wanted(0)) backward += product;
