@@ -76,7 +76,7 @@ TEST(StepHistograms, AreOfEveryLayerAndParameter) {
       EXPECT_TRUE(one.gradients) << one.layer;
       EXPECT_GT(one.activations.statistics.norm, 0) << one.layer;
     }
-    ASSERT_EQ(row.parameters.size(), row.parameters.size());
+    ASSERT_EQ(row.parameters.size(), rows[0].parameters.size());
     for (const ParameterHistograms& one : row.parameters) EXPECT_TRUE(one.gradients) << one.name;
   }
   const auto& weight = rows[0].parameters[0];
