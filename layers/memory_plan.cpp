@@ -3,9 +3,12 @@
 
 #include "core/backend/attention.h"
 #include "core/backend/backend.h"
+#include "core/backend/fused_ops.h"
 #include "core/nvidia/cuda_usable.h"
+#include "layers/batch_norm.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace whisker {
 
@@ -202,6 +205,12 @@ int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
   const size_t result = memory_of(operators_.back().output);
   int64_t alive = elements(0) * width;  // the batch stays to the end
   int64_t peak = alive;
+  // A GPU's batch norm adds both parts of its gradient itself: see UnsummedGrads.
+  std::vector<bool> adds_late(values_.size());
+  for (const PlannedOperator& op : operators_) {
+    const bool norm = dynamic_cast<const BatchNorm*>(op.layer) != nullptr;
+    adds_late[memory_of(op.output)] = norm && device_ && has_fused_kernels(device_->kind);
+  }
   std::vector<KernelWorkspace> works(operators_.size());
   for (size_t i = 0; scratch && i < works.size(); ++i) works[i] = workspace(i, width);
   const auto kept_in = [&](size_t value, const Block* block) {
@@ -233,8 +242,8 @@ int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
       }
     }
   }
-  std::vector<bool> has_gradient(values_.size());
-  has_gradient[result] = true;
+  std::vector<int64_t> gradients(values_.size());
+  gradients[result] = 1;
   alive += elements(result) * width;
   for (size_t i = operators_.size(); i-- > 0;) {
     const PlannedOperator& op = operators_[i];
@@ -247,17 +256,14 @@ int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
     for (const int input : op.inputs) {
       const size_t value = memory_of(input);
       if (!needs_grad(input) || op.cost.view) continue;
-      int64_t& place = has_gradient[value] ? waiting : alive;
-      place += elements(value) * width;
-      has_gradient[value] = true;
+      const bool stays = gradients[value] == 0 || (gradients[value] == 1 && adds_late[value]);
+      (stays ? alive : waiting) += elements(value) * width;
+      if (stays) ++gradients[value];
     }
     if (op.cost.view || needs_grad(op.output)) {
       peak = std::max(peak, alive + waiting + works[i].backward);
     }
-    if (!op.cost.view && has_gradient[made]) {
-      has_gradient[made] = false;
-      alive -= elements(made) * width;
-    }
+    if (!op.cost.view) alive -= std::exchange(gradients[made], 0) * elements(made) * width;
     alive -= kept_besides(op, width);
     for (size_t value = 1; value < values_.size(); ++value) {
       const bool freed =

@@ -81,6 +81,14 @@ TEST(Summary, RecurrentLayersKeepWhatTheDeviceDoes) {
   }
 }
 
+// In MiB, as measured on an H100: where a block's gradient comes in two parts, its norm adds them.
+TEST(Summary, BothPartsOfAGradientWaitForANormOfTheGpu) {
+  const Model model = built_for("small_resnet", {128, 64, 64, 3}, 2);
+  const MemoryPlan plan =
+      MemoryPlan::of(*model.net, model.input, Device{DeviceKind::cuda}, DType::f32, true);
+  EXPECT_NEAR(static_cast<double>(plan.training_bytes(4)) / (1 << 20), 63, 0.1);
+}
+
 // A GPU fuses the two.
 TEST(Summary, ActivationsKeptByNormAndPoolingAreThePredictedOnes) {
   const Model model = built_for(R"(
