@@ -117,7 +117,7 @@ TEST(StepHistograms, CountsDeadUnits) {
   bias[1] = bias[4] = -1e6F;
   run.experiment.arena->write(parameter_named(run.experiment, "conv2d.bias"), bias);
   run.train();
-  const LayerHistograms& layer = rows_of(run.folder.path()).at(0).layers.at(0);
+  const LayerHistograms layer = rows_of(run.folder.path()).at(0).layers.at(0);
   EXPECT_EQ(layer.units, 6);
   EXPECT_EQ(layer.dead_units, 2);
   EXPECT_EQ(layer.activations.statistics.zeros * 3, layer.activations.count);
