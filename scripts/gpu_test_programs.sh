@@ -9,7 +9,6 @@ gpu_test_programs=(
   "core/whisker_core_op_tests|*"
   "core/whisker_core_cuda_few_channels_tests|*"
   "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
-  "core/whisker_core_tape_tests|LocalRule.*"
   "data/whisker_data_image_tests|DeviceImages.*"
 )
 # What asks cuDNN for algorithms and compiles them, which compute-sanitizer has nothing to say of.
