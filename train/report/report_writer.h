@@ -17,8 +17,7 @@ class ReportWriter {
   /// most 1 % of the time since construction. Throws nothing.
   void update();
   /// Writes the model card, calls `add_examples`, if there is one, and writes the report, whatever
-  /// it takes. Returns a
-  /// message: where it is, or what was not written, and why.
+  /// it takes. Returns a message: where it is, or what was not written, and why.
   std::string finish(const std::function<void()>& add_examples = {});
 
  private:
