@@ -1,7 +1,12 @@
 // Rows to and from JSON: see Note [Autotune table].
 #include "core/backend/autotune_table.h"
 
+#include "core/error.h"
 #include "core/io/json.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
 
 namespace whisker {
 
@@ -40,7 +45,7 @@ void AutotuneTable::add(std::string_view text) {
   if (text.empty()) return;
   const JsonValue json =
       JsonValue::parse(text, {.name = "autotune table", .kind = ErrorKind::checkpoint});
-  json.members();  // an object
+  json.at(kinds_.front()).members();  // every table has the first kind
   bool same = true;
   for (const auto& [name, value] : environment_()) {
     const JsonValue* const stored = json.find(name);
@@ -53,7 +58,12 @@ void AutotuneTable::add(std::string_view text) {
   auto all = rows_;
   for (const std::string& kind : kinds_) {
     for (const auto& [request, algorithm] : json.at(kind).members()) {
-      all[kind][request] = algorithm.as_string();
+      const std::string& name = algorithm.as_string();
+      if (!names_.empty() && std::ranges::find(names_, name) == names_.end()) {
+        fail(ErrorKind::checkpoint, "autotune table: {}: expected {}, got '{}'", request,
+             fmt::join(names_, " or "), name);
+      }
+      all[kind][request] = name;
     }
   }
   rows_ = std::move(all);

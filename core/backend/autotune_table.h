@@ -14,7 +14,8 @@
 //    kernels"}}
 //   {"library":"oneDNN 2.6.3","isa":39,"threads":2,
 //    "convolutions":{"forward x(8,56,56,64) blocked w(64,3,3,64) ...":"winograd"}}
-// The class that chose an algorithm parses its name; a name without meaning counts as no row.
+// The class that chose an algorithm parses its name. A name without meaning is refused where the
+// table is told which names there are, and else counts as no row.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +35,11 @@ class AutotuneTable {
   /// What choices depend on besides the request: names and values.
   using Environment = std::vector<std::pair<std::string, std::variant<int64_t, std::string>>>;
 
-  /// Calls `environment` when rows are read or written as text: it may load libraries.
-  AutotuneTable(std::vector<std::string> kinds, std::function<Environment()> environment)
-      : kinds_(std::move(kinds)), environment_(std::move(environment)) {}
+  /// Calls `environment` when rows are read or written as text: it may load libraries. `names` are
+  /// those of all algorithms; none: they are not checked.
+  AutotuneTable(std::vector<std::string> kinds, std::function<Environment()> environment,
+                std::vector<std::string> names = {})
+      : kinds_(std::move(kinds)), environment_(std::move(environment)), names_(std::move(names)) {}
 
   /// The algorithm's name, or nullopt. `kind` is one of the table's.
   std::optional<std::string> find(std::string_view kind, const std::string& request) const;
@@ -54,6 +57,7 @@ class AutotuneTable {
 
   std::vector<std::string> kinds_;
   std::function<Environment()> environment_;
+  std::vector<std::string> names_;
   std::map<std::string, Rows, std::less<>> rows_;  // by kind
 };
 

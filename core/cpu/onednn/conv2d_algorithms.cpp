@@ -70,11 +70,14 @@ ConvolutionAlgorithm heuristic(const ConvolutionRequest& request) {
 }  // namespace
 
 Conv2dAlgorithms::Conv2dAlgorithms()
-    : table_({table_kind}, [] {
-        return AutotuneTable::Environment{{"library", dnnl_version_text()},
-                                          {"isa", int64_t{dnnl_isa()}},
-                                          {"threads", int64_t{most_threads()}}};
-      }) {}
+    : table_({table_kind},
+             [] {
+               return AutotuneTable::Environment{{"library", dnnl_version_text()},
+                                                 {"isa", int64_t{dnnl_isa()}},
+                                                 {"threads", int64_t{most_threads()}}};
+             },
+             {std::string(name_of(ConvolutionAlgorithm::direct)),
+              std::string(name_of(ConvolutionAlgorithm::winograd))}) {}
 
 Conv2dAlgorithms::Choice Conv2dAlgorithms::choose(Allocator& allocator, const CpuOptions& options,
                                                   ConvolutionRequest request,

@@ -98,9 +98,10 @@ TEST_F(CpuAlgorithms, DamagedOnesAreRefusedAndChangeNothing) {
   const std::string twice =
       replaced(timed_, "(\"convolutions\":\\{)", "$1\"forward x\":\"direct\",");
   for (const std::string& text :
-       {std::string("{"), std::string("[]"), timed_.substr(0, timed_.size() / 2),
+       {std::string("{"), std::string("[]"), std::string("{}"), timed_.substr(0, timed_.size() / 2),
         replaced(timed_, "\"threads\":\\d+", "\"threads\":\"two\""),
         replaced(timed_, "\"convolutions\":\\{.*\\}\\}", "\"convolutions\":3}"),
+        replaced(twice, "\"(direct|winograd)\"\\}\\}", "\"fft\"}}"),
         replaced(twice, "\"(direct|winograd)\"\\}\\}", "7}}")}) {
     EXPECT_NE(message_of(ErrorKind::checkpoint, [&] { cpu().import_algorithms(text); }), "no error")
         << text;
