@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <exception>
 
 namespace whisker {
 namespace fs = std::filesystem;
@@ -217,7 +218,7 @@ void CheckpointWriter::save_best(fs::path path, Snapshot model,
     write_safetensors(path, metadata, entries_of(model));
     try {
       if (after) after();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       return fmt::format("{} The run goes on without this file.", error.what());
     }
     return std::string();
