@@ -71,8 +71,8 @@ struct MeasuredStep {
   std::string times;  ///< where they come from, a line
 };
 
-/// As record_target(), with the device's ceilings, and the shortest time of each operator in up to
-/// five steps, with values two; a file's ceilings and times are its own.
+/// record_target() with the device's ceilings, and the shortest time of each operator in up to five
+/// steps, with values two; a file's ceilings and times are its own.
 MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
                              Outputs* outputs = nullptr);
 

@@ -16,7 +16,7 @@
 namespace whisker {
 namespace {
 
-// Of a label that no class has, and of a length that no training row has.
+// Frequencies: of a label that no class has, and of a length that no training row has.
 constexpr double rare = 0.01;
 constexpr double decisive = 20;  // times as likely
 
@@ -96,7 +96,7 @@ class Judge {
   }
 
  private:
-  /// As labelled_rows() reads the row, with or without a label; 0 where it cannot.
+  /// The steps that labelled_rows() reads of the row, with or without a label; 0 where it cannot.
   int64_t steps(const CsvRow& row, bool labelled) const {
     const auto is_label = [&](size_t i) { return labelled && i == column_; };
     size_t end = row.fields.size();

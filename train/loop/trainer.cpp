@@ -360,7 +360,7 @@ void Trainer::diverged(int64_t batch, std::string_view what, const Culprit& culp
              : fmt::format("No weights were saved in {} before.", path));
 }
 
-// For `study nan`. What cannot be kept does not hide the error that follows.
+// Keeps the step for `study nan`. What cannot be kept does not hide the error that follows.
 void Trainer::keep_step(const FailedStep& failed, const Culprit& culprit) {
   const std::string path = folder_.path().string();
   try {

@@ -132,17 +132,12 @@ TEST_F(CudaConvolution, GradientsOfACaptureAreThoseOfAnEagerPass) {
       const auto gradients = [&] { return grad(forward(), leaves, {.gradient = dy}); };
       gradients();  // chooses algorithms
       const std::vector<Tensor> eager = gradients();
-      std::vector<Tensor> captured;
-      for (const Tensor& gradient : eager) captured.push_back(empty_like(gradient));
-      const auto graph = backend_of(gpu).capture([&] {
-        const std::vector<Tensor> got = gradients();
-        for (size_t i = 0; i < got.size(); ++i) captured[i].copy_(got[i]);
-      });
+      const CapturedResults captured(eager, gradients);
       for (int round = 0; round < 3; ++round) {
-        for (const Tensor& gradient : captured) gradient.fill_(round);
-        graph->replay();
+        for (const Tensor& gradient : captured.results) gradient.fill_(round);
+        captured.graph->replay();
         for (size_t i = 0; i < eager.size(); ++i) {
-          ASSERT_EQ(captured[i].to_vector(), eager[i].to_vector()) << "gradient " << i;
+          ASSERT_EQ(captured.results[i].to_vector(), eager[i].to_vector()) << "gradient " << i;
         }
       }
     }

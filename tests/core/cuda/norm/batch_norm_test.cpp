@@ -7,6 +7,7 @@
 #include "core/ops/ops.h"
 #include "tests/core/cuda/gpu.h"
 #include "tests/support/agreement.h"
+#include "tests/support/norm_state.h"
 #include "tests/support/tolerance.h"
 
 namespace whisker::test {
@@ -19,12 +20,7 @@ constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
 using CudaBatchNorm = GpuTest;
 
 BatchNormState state_of(const Tensor& x) {
-  const Shape channels{x.extent(-1)};
-  const TensorOptions options{.device = x.device()};
-  return {.running_mean = full(channels, 0.1, options),
-          .running_var = full(channels, 2, options),
-          .pending_mean = empty(channels, options),
-          .pending_var = empty(channels, options)};
+  return norm_state(x.extent(-1), {.device = x.device()});
 }
 
 /// A norm of images x, after its forward pass.
