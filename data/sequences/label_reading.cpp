@@ -48,9 +48,9 @@ struct Evidence {
   }
 };
 
-class Judge {
+class EvidenceCounter {
  public:
-  Judge(const RowsInput& input, std::span<const std::string> classes, size_t column)
+  EvidenceCounter(const RowsInput& input, std::span<const std::string> classes, size_t column)
       : input_(input), classes_(classes), column_(column) {}
 
   void add(const CsvRow& row) {
@@ -162,11 +162,11 @@ std::string find_label_column(RowFile& file, const RowsInput& input,
         "{}: rows are read without a label, as they have no column {} (--label-column N)",
         file.name, column));
   }
-  Judge judge(input, classes, position);
+  EvidenceCounter counter(input, classes, position);
   const bool headed = find_numbered_header(file, position, classes) == NumberedHeader::yes;
-  for (size_t i = headed ? 1 : 0; i < file.rows.size(); ++i) judge.add(file.rows[i]);
-  const double score = judge.score();
-  const std::string holds = judge.found().text();
+  for (size_t i = headed ? 1 : 0; i < file.rows.size(); ++i) counter.add(file.rows[i]);
+  const double score = counter.score();
+  const std::string holds = counter.found().text();
   if (std::abs(score) < std::log(decisive)) {
     fail(ErrorKind::data,
          "{}: column {} may be the label or a value: {}. Add --label-column {} or --label-column "
