@@ -45,7 +45,7 @@ struct ValidationExamples {
   bool is_correct(int64_t example) const {
     return predicted(example) == labels[static_cast<size_t>(example)];
   }
-  /// Of one of the classes of an example; 0 where it is not listed.
+  /// The probability of one of an example's classes; 0 where it is not listed.
   float probability(int64_t example, int32_t of_class) const;
 };
 
@@ -66,7 +66,7 @@ class ExampleCollector {
   /// 1,000,000 numbers. Not for language models.
   ExampleCollector(const Signature& signature, int64_t examples);
 
-  /// As an OutputObserver: probabilities (N, classes), or forecasts (N, horizon x targets).
+  /// Adds probabilities (N, classes) as an OutputObserver, or forecasts (N, horizon x targets).
   void add(const Tensor& outputs, const Batch& batch);
   /// Collective: on rank 0 those of all ranks, in the order of the data, without paths; elsewhere
   /// nothing. The collector is empty then.

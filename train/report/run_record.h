@@ -29,7 +29,7 @@ struct LoggedEpoch {
   bool best = false;
 };
 
-/// Of the weights in best.safetensors.
+/// The record of the weights in best.safetensors.
 struct BestRecord {
   int64_t epoch = 0;            ///< from 1; 0: not known
   int64_t examples = -1;        ///< validated; -1: not known
@@ -79,8 +79,8 @@ RunRecord read_run_record(const std::filesystem::path& folder);
 /// `text` without the folders of absolute paths: "/home/ann/data/cats" is "…/cats".
 std::string without_folders(std::string_view text);
 
-/// Of a log without the lines of epochs, tables and times: what was read, assumed and skipped.
-/// Without folders, and without what a resume says again.
+/// What a log says without the lines of epochs, tables and times: what was read, assumed and
+/// skipped. Without folders, and without what a resume says again.
 std::string told_of_run(std::string_view log);
 /// The line of a log that says how the run ended, without folders; "" where it goes on.
 std::string how_it_ended(std::string_view log);
