@@ -189,6 +189,10 @@ size_t StudyView::width() const {
 
 void add_view_options(CLI::App* command, StudyView& view) {
   command->add_flag("--wide", view.wide, "Lines of any length, instead of 100 columns");
+  add_json_option(command, view);
+}
+
+void add_json_option(CLI::App* command, StudyView& view) {
   command->add_flag("--json", view.json, "One JSON object");
 }
 

@@ -36,6 +36,8 @@ void add_target(CLI::App* command, StudyTarget& target);
 void add_expression(CLI::App* command, StudyTarget& target);
 /// --wide and --json.
 void add_view_options(CLI::App* command, StudyView& view);
+/// --json alone, of commands without lines to break.
+void add_json_option(CLI::App* command, StudyView& view);
 /// --batch-size with the help `batch`, --steps, --cells and --classes.
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
 /// Throws usage where one of them is given for a target that takes none.

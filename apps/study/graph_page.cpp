@@ -70,21 +70,22 @@ class PageData {
   PageData(const Recording& recording, size_t most_values)
       : recording_(recording), most_values_(most_values) {}
 
-  std::string text() {
-    json_.begin_object().field("title", printable(recording_.title));
+  const std::string& json() {
+    json_.begin_object().field("schema_version", 1).field("title", printable(recording_.title));
     json_.field("beside", recording_.beside);
     json_.list("families", tape_families(), [&](const TapeFamily& family) {
       json_.begin_object().field("name", family.name).field("legend", family.legend).end_object();
     });
     json_.list("entries", recording_.entries, [&](const TapeEntry& entry) { write(entry); });
-    json_.field("left_out", left_out()).end_object();
-    std::string escaped;
-    for (const char c : json_.str())
-      escaped += c == '<' ? std::string("\\u003c") : std::string(1, c);
-    return escaped;
+    return json_.field("left_out", left_out()).end_object().str();
+  }
+  std::string escaped() {
+    std::string text;
+    for (const char c : json()) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+    return text;
   }
 
-  /// "" when nothing is, once text() is made.
+  /// "" when nothing is, once the JSON is made.
   std::string left_out() const {
     if (reduced_ == 0) return "";
     return fmt::format(
@@ -181,7 +182,7 @@ GraphPage page_with(const Recording& recording, size_t most_values) {
       "id=\"data\">{}</script>\n<script>{}</script>\n</body>\n</html>\n",
       page_begin, checksum_mark(page_mark), base64(graph_page_script_hash()),
       markup(recording.title), page_colors(), tape_rules(), graph_page_style(), page_body,
-      data.text(), graph_page_script());
+      data.escaped(), graph_page_script());
   set_checksum(text, page_mark);
   return {std::move(text), data.left_out()};
 }
@@ -190,6 +191,10 @@ GraphPage page_with(const Recording& recording, size_t most_values) {
 
 bool is_graph_page(std::string_view content) {
   return content.starts_with(page_begin) && checksum_matches(content, page_mark);
+}
+
+std::string graph_json(const Recording& recording) {
+  return PageData(recording, most_recorded_values).json();
 }
 
 GraphPage graph_page(const Recording& recording) {

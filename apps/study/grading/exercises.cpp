@@ -12,7 +12,7 @@ const std::vector<Exercise>& all_exercises() {
     std::vector<Exercise> all;
     for (auto* const part :
          {elementwise_exercises, matrix_exercises, image_exercises, sequence_exercises,
-          gpu_exercises}) {
+          recurrent_exercises, gpu_exercises}) {
       std::ranges::move(part(), std::back_inserter(all));
     }
     std::ranges::stable_sort(all, [](const Exercise& a, const Exercise& b) {
