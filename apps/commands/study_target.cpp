@@ -27,17 +27,17 @@
 namespace whisker {
 namespace {
 
-Recording record_once(const StudyStep& step, bool values) {
-  StepRecorder recorder({.values = values, .device = step.device});
+Recording record_once(const StudyStep& step, bool values, ReluDecisions* relus = nullptr) {
+  StepRecorder recorder({.values = values, .device = step.device, .relus = relus});
   step.run(recorder);
   Recording recording = recorder.recording();
   recording.title = step.title;
   return recording;
 }
 
-Recording record_twice(const StudyStep& step, bool values) {
+Recording record_twice(const StudyStep& step, bool values, ReluDecisions* relus = nullptr) {
   record_once(step, false);  // the first pass pays for memory and threads
-  return record_once(step, values);
+  return record_once(step, values, relus);
 }
 
 bool is_recording(const StudyTarget& target) {
@@ -218,7 +218,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
     if (outputs) outputs->add_input(target.name);
     return read_recording_file(target);
   }
-  return record_twice(study_step(target, invocation, outputs), values);
+  return record_twice(study_step(target, invocation, outputs), values, target.relus);
 }
 
 MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,

@@ -15,12 +15,15 @@
 
 namespace whisker {
 
+class ReluDecisions;
+
 struct StudyTarget {
   std::string name;                    ///< TARGET
   std::vector<std::string> arguments;  ///< section.key=value, or bindings of the expression
   std::string expression;              ///< of -e; then `name` is a binding
   StudyOptions network = {};           ///< as given; refused but for a configuration or preset
   int64_t usual_batch = 0;             ///< where none is given; 0: train.batch_size
+  ReluDecisions* relus = nullptr;      ///< of a comparison
 };
 
 /// How a view is printed.

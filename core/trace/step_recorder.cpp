@@ -6,6 +6,7 @@
 #include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/io/text.h"
+#include "core/trace/relu_decisions.h"
 #include "core/trace/rule_table.h"
 
 #include <algorithm>
@@ -144,6 +145,7 @@ TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors 
     entry.inputs.push_back(input_of(*inputs[i]));
     entry.inputs.back().position = i;
   }
+  if (options_.relus && is_relu(entry)) options_.relus->see(entry, *outputs[0]);
   for (const Tensor* output : outputs) entry.outputs.push_back(output_of(*output));
   if (options_.zero_units && is_relu(entry)) entry.outputs[0].zero_units = zero_units(*outputs[0]);
   entries_.push_back(std::move(entry));

@@ -15,6 +15,7 @@
 namespace whisker {
 
 class DeviceClock;
+class ReluDecisions;
 
 /// An observer that is told what to call leaves (parameters) and constants (the input images).
 class StepObserver : public TapeObserver {
@@ -28,6 +29,7 @@ class StepRecorder final : public StepObserver {
     bool values = false;      ///< of every result and gradient; else shapes, bytes and times alone
     bool zero_units = false;  ///< counted of relu and relu6, fused ones too
     Device device = cpu_device;  ///< whose clock measures: a GPU works on while the host goes ahead
+    ReluDecisions* relus = nullptr;  ///< of relu and relu6, fused ones too; it outlives this
   };
   StepRecorder() : StepRecorder(Options{}) {}
   explicit StepRecorder(const Options& options);
