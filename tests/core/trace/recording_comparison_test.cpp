@@ -189,7 +189,7 @@ TEST(RecordingComparison, RelusThatDifferByMoreThanRoundingCount) {
   EXPECT_EQ(cut.result.first_beyond(512, true)->name, "x");
   // Beside one that rounding decides, a wrong slope is found.
   const TwoRelus wrong({1, 1e-16, 2, -3},
-                       [](const Tensor& x) { return relu(affine(x, 1.0 + 1e-12, -1e-16)); });
+                       [](const Tensor& x) { return relu(affine(x, 1.0 + 1e-12, -2e-16)); });
   EXPECT_EQ(wrong.relus.changed(), 1);
   EXPECT_FALSE(wrong.result.agrees(512));
 }
