@@ -88,11 +88,16 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
   arguments.target.usual_batch = 2;
   const Recording recording =
       record_target(arguments.target, true, invocation, path.empty() ? nullptr : &outputs);
-  const std::string text = chosen->text(recording, invocation.verbosity >= 0);
+  const bool only_json = arguments.view.json && !file;
+  const std::string text =
+      only_json ? std::string() : chosen->text(recording, invocation.verbosity >= 0);
   if (file) {
     file->write(text);
     outputs.commit(*file, "-o", chosen->format);
-  } else {
+  }
+  if (arguments.view.json) {
+    print_result(graph_json(recording) + "\n");
+  } else if (!file) {
     print_result(text);
   }
   return 0;
@@ -108,10 +113,12 @@ int run_record(const StudyArguments& arguments, const Invocation& invocation) {
   const std::unique_ptr<OutputFile> output = outputs.open("-o", path, recording_format);
   const Recording recording =
       record_measured(arguments.target, true, invocation, &outputs).recording;
+  const std::string json = arguments.view.json ? recording_json(recording) + "\n" : "";
   RecordingFile file = RecordingFile::of(recording);
   write_safetensors([&](std::span<const std::byte> bytes) { output->write(bytes); }, path.string(),
                     file.metadata, std::move(file.entries));
   outputs.commit(*output, "-o", recording_format);
+  print_result(json);
   return 0;
 }
 
@@ -205,6 +212,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
                    "FILE.html, FILE.svg, FILE.dot or FILE.mmd (DOT on stdout)")
       ->check(check_output_name);
   add_force(graph, arguments->force);
+  add_json_option(graph, arguments->view);
   set_action(graph, invocation,
              [&invocation, arguments] { return run_graph(*arguments, invocation); });
 
@@ -229,6 +237,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
       ->required()
       ->check(check_output_name);
   add_force(record, arguments->force);
+  add_json_option(record, arguments->view);
   set_action(record, invocation,
              [&invocation, arguments] { return run_record(*arguments, invocation); });
 

@@ -4,8 +4,10 @@
 #include "core/io/text.h"
 #include "core/trace/recording_comparison.h"
 #include "core/trace/recording_file.h"
+#include "core/trace/relu_decisions.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace whisker {
@@ -14,7 +16,7 @@ namespace {
 struct CompareArguments {
   StudyTarget target;
   std::string other;
-  double tolerance = 64;
+  std::optional<double> tolerance = {};
   StudyView view;
 };
 
@@ -52,7 +54,10 @@ int run_compare(CompareArguments arguments, const Invocation& invocation) {
     if (is_file(b.name)) b.arguments.clear();
     if (is_file(b.name) && is_file(a.name) && !overrides.empty()) a.arguments = overrides;
   }
+  ReluDecisions relus(arguments.tolerance);
+  a.relus = b.relus = &relus;
   const Recording of_a = record_target(a, true, invocation);
+  relus.begin_b();
   const auto compared = [&] {
     if (!changes && is_file(b.name)) {
       const SafetensorsFile file = SafetensorsFile::open(b.name);
@@ -66,10 +71,13 @@ int run_compare(CompareArguments arguments, const Invocation& invocation) {
     same.verbosity = changes ? -1 : invocation.verbosity;
     return RecordingComparison::of(of_a, record_target(b, true, same));
   };
-  const RecordingComparison comparison = compared();
-  print_result(arguments.view.json ? comparison.json(arguments.tolerance) + "\n"
-                                   : comparison.text(arguments.tolerance, arguments.view.width()));
-  return comparison.agrees(arguments.tolerance) ? 0 : 1;
+  RecordingComparison comparison = compared();
+  comparison.relus = relus.elements();
+  comparison.relus_alike = relus.changed();
+  const double tolerance = arguments.tolerance.value_or(usual_tolerance(comparison.dtype));
+  print_result(arguments.view.json ? comparison.json(tolerance) + "\n"
+                                   : comparison.text(tolerance, arguments.view.width()));
+  return comparison.agrees(tolerance) ? 0 : 1;
 }
 
 }  // namespace
@@ -88,8 +96,7 @@ void add_compare_command(CLI::App& study, Invocation& invocation) {
   add_network_options(compare, arguments->target, "Examples in the batch (2)");
   compare
       ->add_option("--tolerance", arguments->tolerance,
-                   "Units of rounding by which a tensor may differ")
-      ->capture_default_str()
+                   "Units of rounding by which a tensor may differ (512; 64 in bf16 and f16)")
       ->check(above_zero());
   add_view_options(compare, arguments->view);
   set_action(compare, invocation,

@@ -8,6 +8,7 @@
 #include "apps/terminal/signals.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file.h"
+#include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -26,12 +28,15 @@ struct GradeArguments {
   std::string exercise, file;
   bool watch = false;
   int hint = 0;
+  StudyView view;
 };
 
 constexpr int hints = 3;
 
-int list_exercises(const Invocation& invocation) {
+int list_exercises(const Invocation& invocation, const StudyView& view) {
   const std::vector<std::string> done = finished_exercises();
+  JsonWriter json;
+  json.begin_object().field("schema_version", 1).key("exercises").begin_array();
   TextTable table({"exercise", ">lesson", "", "what"});
   std::string next;
   size_t finished = 0;
@@ -46,6 +51,15 @@ int list_exercises(const Invocation& invocation) {
                : is_next ? "next"
                          : "",
                std::string(exercise.title)});
+    json.begin_object().field("name", exercise.name).field("title", exercise.title);
+    json.field("lesson", exercise.lesson > 0 ? std::optional(exercise.lesson) : std::nullopt);
+    json.field("done", is_done).field("next", is_next);
+    json.field("task", (course_folder() / "exercises" / exercise.name / "exercise.md").string());
+    json.end_object();
+  }
+  if (view.json) {
+    print_result(json.end_array().end_object().str() + "\n");
+    return 0;
   }
   std::string text = table.str("", table_width()) +
                      fmt::format("\n{} of {} done.", finished, all_exercises().size());
@@ -107,20 +121,29 @@ fs::path answer_of(const GradeArguments& arguments, const Exercise& exercise,
       shell_word(file.string()), from_here(folder / "exercise.md").string());
 }
 
-int grade_once(const Exercise& exercise, const fs::path& file, const Invocation& invocation) {
+int grade_once(const Exercise& exercise, const fs::path& file, const Invocation& invocation,
+               const StudyView& view) {
   const Grade graded = grade_file(exercise, file, course_folder());
-  print_result(graded.text);
-  if (!graded.passed) {
-    print_result(fmt::format("\nA hint: whisker study grade {} --hint\n", exercise.name));
-    return 1;
+  if (view.json) {
+    JsonWriter json;
+    json.begin_object().field("schema_version", 1).field("exercise", exercise.name);
+    json.field("file", file.string()).field("right", graded.passed).list("causes", graded.causes);
+    print_result(json.field("text", graded.text).end_object().str() + "\n");
+  } else {
+    print_result(graded.text);
+    if (!graded.passed) {
+      print_result(fmt::format("\nA hint: whisker study grade {} --hint\n", exercise.name));
+    }
   }
+  if (!graded.passed) return 1;
   const std::string note = remember_finished(std::string(exercise.name));
   if (invocation.verbosity >= 0 && !note.empty()) tell(note + "\n");
   return 0;
 }
 
 // Until Ctrl-C: again whenever the file changed.
-int grade_watching(const Exercise& exercise, const fs::path& file, const Invocation& invocation) {
+int grade_watching(const Exercise& exercise, const fs::path& file, const Invocation& invocation,
+                   const StudyView& view) {
   const std::atomic<int>& stop = catch_stop_signals();
   std::error_code error;
   int code = 0;
@@ -131,7 +154,8 @@ int grade_watching(const Exercise& exercise, const fs::path& file, const Invocat
       continue;
     }
     seen = written;
-    code = grade_once(exercise, file, invocation);
+    code = grade_once(exercise, file, invocation, view);
+    if (view.json) continue;
     print_result(
         fmt::format("\nwaiting for {} to change; Ctrl-C ends\n\n", printable(file.string())));
   }
@@ -143,9 +167,11 @@ int grade_watching(const Exercise& exercise, const fs::path& file, const Invocat
 void add_exercise_commands(CLI::App& study, Invocation& invocation) {
   CLI::App* list = study.add_subcommand(
       "exercises", "List the exercises of the course, what is done and what is next");
-  set_action(list, invocation, [&invocation] { return list_exercises(invocation); });
-
   const auto arguments = std::make_shared<GradeArguments>();
+  add_json_option(list, arguments->view);
+  set_action(list, invocation,
+             [&invocation, arguments] { return list_exercises(invocation, arguments->view); });
+
   CLI::App* graded =
       study.add_subcommand("grade", "Check an answer to an exercise; exit code 1 when it is wrong");
   graded->add_option("EXERCISE", arguments->exercise, "One of whisker study exercises")->required();
@@ -154,6 +180,8 @@ void add_exercise_commands(CLI::App& study, Invocation& invocation) {
                    "Check again whenever the file changes, until Ctrl-C");
   CLI::Option* const hint = graded->add_flag("--hint{1}", arguments->hint,
                                              "A hint instead; --hint=2 and --hint=3 say more");
+  add_json_option(graded, arguments->view);
+  hint->excludes("--json");
   set_action(graded, invocation, [&invocation, arguments, hint] {
     const Exercise& exercise = find_exercise(arguments->exercise);
     const fs::path folder = course_folder() / "exercises" / exercise.name;
@@ -169,8 +197,8 @@ void add_exercise_commands(CLI::App& study, Invocation& invocation) {
     }
     const fs::path file = answer_of(*arguments, exercise, folder);
     try {
-      return arguments->watch ? grade_watching(exercise, file, invocation)
-                              : grade_once(exercise, file, invocation);
+      return arguments->watch ? grade_watching(exercise, file, invocation, arguments->view)
+                              : grade_once(exercise, file, invocation, arguments->view);
     } catch (const Stopped& stopped) {
       return 128 + stopped.signal;
     }

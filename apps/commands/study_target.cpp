@@ -27,17 +27,17 @@
 namespace whisker {
 namespace {
 
-Recording record_once(const StudyStep& step, bool values) {
-  StepRecorder recorder({.values = values, .device = step.device});
+Recording record_once(const StudyStep& step, bool values, ReluDecisions* relus = nullptr) {
+  StepRecorder recorder({.values = values, .device = step.device, .relus = relus});
   step.run(recorder);
   Recording recording = recorder.recording();
   recording.title = step.title;
   return recording;
 }
 
-Recording record_twice(const StudyStep& step, bool values) {
+Recording record_twice(const StudyStep& step, bool values, ReluDecisions* relus = nullptr) {
   record_once(step, false);  // the first pass pays for memory and threads
-  return record_once(step, values);
+  return record_once(step, values, relus);
 }
 
 bool is_recording(const StudyTarget& target) {
@@ -189,6 +189,10 @@ size_t StudyView::width() const {
 
 void add_view_options(CLI::App* command, StudyView& view) {
   command->add_flag("--wide", view.wide, "Lines of any length, instead of 100 columns");
+  add_json_option(command, view);
+}
+
+void add_json_option(CLI::App* command, StudyView& view) {
   command->add_flag("--json", view.json, "One JSON object");
 }
 
@@ -214,7 +218,7 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
     if (outputs) outputs->add_input(target.name);
     return read_recording_file(target);
   }
-  return record_twice(study_step(target, invocation, outputs), values);
+  return record_twice(study_step(target, invocation, outputs), values, target.relus);
 }
 
 MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,

@@ -15,12 +15,15 @@
 
 namespace whisker {
 
+class ReluDecisions;
+
 struct StudyTarget {
   std::string name;                    ///< TARGET
   std::vector<std::string> arguments;  ///< section.key=value, or bindings of the expression
   std::string expression;              ///< of -e; then `name` is a binding
   StudyOptions network = {};           ///< as given; refused but for a configuration or preset
   int64_t usual_batch = 0;             ///< where none is given; 0: train.batch_size
+  ReluDecisions* relus = nullptr;      ///< of a comparison
 };
 
 /// How a view is printed.
@@ -36,6 +39,8 @@ void add_target(CLI::App* command, StudyTarget& target);
 void add_expression(CLI::App* command, StudyTarget& target);
 /// --wide and --json.
 void add_view_options(CLI::App* command, StudyView& view);
+/// --json alone, of commands without lines to break.
+void add_json_option(CLI::App* command, StudyView& view);
 /// --batch-size with the help `batch`, --steps, --cells and --classes.
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
 /// Throws usage where one of them is given for a target that takes none.

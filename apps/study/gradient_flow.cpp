@@ -2,6 +2,7 @@
 
 #include "core/draw/chart.h"
 #include "core/draw/markup.h"
+#include "core/draw/page.h"
 #include "core/io/checksum_mark.h"
 #include "core/io/counted.h"
 #include "core/io/json.h"
@@ -13,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -20,9 +22,6 @@ namespace whisker {
 namespace {
 
 constexpr std::string_view flow_svg_mark = "<!-- by whisker study gradient-flow";
-constexpr std::string_view flow_page_begin =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-    "name=\"generator\" content=\"";
 constexpr std::string_view flow_page_mark = "by whisker study gradient-flow";
 constexpr size_t most_flow_values = size_t{1} << 25;  // of names and steps
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
@@ -278,22 +277,18 @@ std::string GradientFlow::html() const {
                                    "Units that a relu left at 0 for the whole batch", false));
   }
   std::string text = fmt::format(
-      "{}{}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; "
-      "form-action 'none'; style-src 'unsafe-inline'\">\n<title>{}</title>\n<style>\n{}"
-      "body {{ margin: 2rem auto; max-width: 60rem; padding: 0 1rem; background: var(--back); "
-      "color: var(--text); font-family: system-ui, sans-serif; line-height: 1.4; }}\n"
-      "pre {{ overflow-x: auto; }}\nfigure {{ margin: 1.5rem 0; overflow-x: auto; }}\n"
-      "figure svg {{ max-width: 100%; height: auto; }}\n</style>\n</head>\n<body>\n"
-      "<h1>Gradient flow</h1>\n<pre>{}</pre>\n",
-      flow_page_begin, checksum_mark(flow_page_mark), markup(run), page_colors(),
+      "{}<h1>Gradient flow</h1>\n<pre>{}</pre>\n",
+      page_head(flow_page_mark, run, "base-uri 'none'; form-action 'none'",
+                "body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; background: "
+                "var(--back); color: var(--text); font-family: system-ui, sans-serif; "
+                "line-height: 1.4; }\npre { overflow-x: auto; }\n"
+                "figure { margin: 1.5rem 0; overflow-x: auto; }\n"
+                "figure svg { max-width: 100%; height: auto; }\n"),
       markup(this->text(100), KeptLines::all));
   for (const Chart& chart : charts) {
     text += fmt::format("<figure>\n{}</figure>\n", chart_svg(chart));
   }
-  text += "</body>\n</html>\n";
-  set_checksum(text, flow_page_mark);
-  return text;
+  return finished_page(std::move(text), flow_page_mark);
 }
 
 bool is_gradient_flow_svg(std::string_view content) {
@@ -301,7 +296,7 @@ bool is_gradient_flow_svg(std::string_view content) {
 }
 
 bool is_gradient_flow_page(std::string_view content) {
-  return content.starts_with(flow_page_begin) && checksum_matches(content, flow_page_mark);
+  return is_page(content, flow_page_mark);
 }
 
 }  // namespace whisker

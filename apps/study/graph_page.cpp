@@ -3,7 +3,7 @@
 #include "apps/study/graph_page.h"
 
 #include "core/draw/markup.h"
-#include "core/io/checksum_mark.h"
+#include "core/draw/page.h"
 #include "core/io/counted.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
@@ -18,17 +18,10 @@
 namespace whisker {
 namespace {
 
-constexpr std::string_view page_begin = R"html(<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content=")html";
 constexpr std::string_view page_mark = "whisker study graph";
 
 // Between <body> and the data.
-constexpr std::string_view page_body = R"html(</head>
-<body>
-<header>
+constexpr std::string_view page_body = R"html(<header>
 <h1 id="title"></h1>
 <div class="controls">
 <label class="steps"><span id="place"></span>
@@ -70,21 +63,22 @@ class PageData {
   PageData(const Recording& recording, size_t most_values)
       : recording_(recording), most_values_(most_values) {}
 
-  std::string text() {
-    json_.begin_object().field("title", printable(recording_.title));
+  const std::string& json() {
+    json_.begin_object().field("schema_version", 1).field("title", printable(recording_.title));
     json_.field("beside", recording_.beside);
     json_.list("families", tape_families(), [&](const TapeFamily& family) {
       json_.begin_object().field("name", family.name).field("legend", family.legend).end_object();
     });
     json_.list("entries", recording_.entries, [&](const TapeEntry& entry) { write(entry); });
-    json_.field("left_out", left_out()).end_object();
-    std::string escaped;
-    for (const char c : json_.str())
-      escaped += c == '<' ? std::string("\\u003c") : std::string(1, c);
-    return escaped;
+    return json_.field("left_out", left_out()).end_object().str();
+  }
+  std::string escaped() {
+    std::string text;
+    for (const char c : json()) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+    return text;
   }
 
-  /// "" when nothing is, once text() is made.
+  /// "" when nothing is, once the JSON is made.
   std::string left_out() const {
     if (reduced_ == 0) return "";
     return fmt::format(
@@ -173,23 +167,26 @@ class PageData {
 
 GraphPage page_with(const Recording& recording, size_t most_values) {
   PageData data(recording, most_values);
+  const std::string allowed =
+      fmt::format("base-uri 'none'; form-action 'none'; script-src 'sha256-{}'",
+                  base64(graph_page_script_hash()));
+  const std::string rules = fmt::format("{}{}", tape_rules(), graph_page_style());
   std::string text = fmt::format(
-      "{}{}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; "
-      "form-action 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'\">\n"
-      "<title>{}</title>\n<style>\n{}{}{}</style>\n{}<script type=\"application/json\" "
-      "id=\"data\">{}</script>\n<script>{}</script>\n</body>\n</html>\n",
-      page_begin, checksum_mark(page_mark), base64(graph_page_script_hash()),
-      markup(recording.title), page_colors(), tape_rules(), graph_page_style(), page_body,
-      data.text(), graph_page_script());
-  set_checksum(text, page_mark);
+      "{}{}<script type=\"application/json\" id=\"data\">{}</script>\n<script>{}</script>\n",
+      page_head(page_mark, recording.title, allowed, rules), page_body, data.escaped(),
+      graph_page_script());
+  text = finished_page(std::move(text), page_mark);
   return {std::move(text), data.left_out()};
 }
 
 }  // namespace
 
 bool is_graph_page(std::string_view content) {
-  return content.starts_with(page_begin) && checksum_matches(content, page_mark);
+  return is_page(content, page_mark);
+}
+
+std::string graph_json(const Recording& recording) {
+  return PageData(recording, most_recorded_values).json();
 }
 
 GraphPage graph_page(const Recording& recording) {

@@ -23,6 +23,9 @@ struct GraphPage {
 /// most_page_bytes. Throws usage when the operators alone do not fit.
 GraphPage graph_page(const Recording& recording);
 
+/// What the page shows as one JSON object, of any size. NaN and infinities are "nan", "inf", "-inf".
+std::string graph_json(const Recording& recording);
+
 /// Whether a file's content is such a page, unchanged.
 bool is_graph_page(std::string_view content);
 

@@ -16,8 +16,7 @@ constexpr std::string_view before_mark = R"html(<!DOCTYPE html>
 
 constexpr std::string_view after_mark = R"html(">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-)html";
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; )html";
 
 constexpr std::string_view style = R"css(* { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1500px; padding: 1.5rem; background: var(--back); color: var(--text);
@@ -47,10 +46,15 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 
 }  // namespace
 
+std::string page_head(std::string_view mark, std::string_view title, std::string_view allowed,
+                      std::string_view rules) {
+  return fmt::format("{}{}{}{}\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
+                     before_mark, checksum_mark(mark), after_mark, allowed, markup(title),
+                     page_colors(), rules);
+}
+
 std::string begin_page(std::string_view mark, std::string_view title, std::string_view rules) {
-  return fmt::format("{}{}{}<title>{}</title>\n<style>\n{}{}{}</style>\n</head>\n<body>\n",
-                     before_mark, checksum_mark(mark), after_mark, markup(title), page_colors(),
-                     style, rules);
+  return page_head(mark, title, "img-src data:", fmt::format("{}{}", style, rules));
 }
 
 std::string finished_page(std::string page, std::string_view mark) {

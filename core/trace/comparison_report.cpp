@@ -69,6 +69,12 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
   }
   for (size_t i = 0; i < unmatched.size() && i < 3; ++i) line("not compared: " + unmatched[i]);
   if (unmatched.size() > 3) line(fmt::format("... {} more, all in --json", unmatched.size() - 3));
+  if (relus_alike > 0) {
+    line(
+        fmt::format("relu: {} of {} elements decide otherwise in B, next to 0 and within rounding; "
+                    "B goes on as A decides, so that they do not count (--tolerance)",
+                    grouped(relus_alike), grouped(relus)));
+  }
   const auto decided =
       std::ranges::find_if(tensors, [](const RecordedDifference& one) { return one.zeros > 0; });
   if (!agrees(tolerance) && decided != tensors.end()) {
@@ -97,6 +103,7 @@ std::string RecordingComparison::json(double tolerance) const {
                beyond ? std::optional(beyond->name) : std::nullopt);
   }
   json.list("unmatched", unmatched);
+  json.field("relus", relus).field("relus_decided_as_a", relus_alike);
   json.field("reordered", reordered).field("ambiguous", ambiguous);
   json.list("tensors", tensors, [&](const RecordedDifference& one) {
     json.begin_object().field("name", one.name).field("layer", one.layer);

@@ -24,8 +24,8 @@ auto with_contents(const Tensor& x, Read read) {
 
 }  // namespace
 
-RecordedValues RecordedValues::of(const Tensor& x) {
-  if (x.count() <= most_recorded_values) return {.all = x.to_vector()};
+RecordedValues RecordedValues::of(const Tensor& x, int64_t most) {
+  if (x.count() <= most) return {.all = x.to_vector()};
   return {.all = {}, .statistics = with_contents(x, [&](const void* contents) {
             return TensorStatistics::of(contents, x.dtype(), x.count());
           })};

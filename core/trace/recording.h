@@ -9,6 +9,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
@@ -27,9 +29,18 @@ inline constexpr int64_t most_recorded_values = 4096;
 struct RecordedValues {
   std::vector<double> all = {};  ///< row-major
   std::optional<TensorStatistics> statistics = {};
+  /// One element of a large tensor, while its step is recorded; null in a finished recording.
+  std::function<double(int64_t)> read = {};
 
-  static RecordedValues of(const Tensor& x);
+  /// All of at most `most` elements.
+  static RecordedValues of(const Tensor& x, int64_t most = most_recorded_values);
   bool known() const { return !all.empty() || statistics; }
+  bool readable() const { return !all.empty() || read; }
+  /// NaN where it is not known.
+  double at(int64_t element) const {
+    if (element >= 0 && element < std::ssize(all)) return all[static_cast<size_t>(element)];
+    return read && element >= 0 ? read(element) : std::numeric_limits<double>::quiet_NaN();
+  }
   TensorStatistics summary() const { return statistics ? *statistics : TensorStatistics::of(all); }
 };
 
@@ -56,7 +67,8 @@ inline constexpr std::string_view tape_kind_names[] = {"op", "leaf", "constant"}
 struct TapeInput {
   size_t entry = 0;
   size_t output = 0;
-  size_t position = 0;  ///< among the operator's operands, absent ones counted
+  size_t position = 0;       ///< among the operator's operands, absent ones counted
+  std::string example = {};  ///< of a large operator, as TapeEntry::example: of its gradient
 };
 
 struct TapeOutput {
@@ -91,6 +103,8 @@ struct TapeEntry {
   double backward_ms = 0;
   std::vector<GivenGradient> given =
       {};  ///< by this operator's backward, to tensors of few elements
+  /// Of an operator with large tensors: one element with its numbers, or why there is none.
+  std::string example = {};
 
   const Shape& shape() const { return outputs[0].shape; }
   DType dtype() const { return outputs[0].dtype; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/io/safetensors.h"
+#include "core/tensor/unit_roundoff.h"
 #include "core/trace/recording.h"
 
 #include <cstdint>
@@ -29,6 +30,12 @@ struct RecordedDifference {
   int64_t zeros = 0;     ///< elements that are 0 on one side alone; at least, of statistics
 };
 
+/// Units of rounding by which steps that are right may differ: chosen above the largest that were
+/// seen, as no bound is known. 512 in f32 and f64; 64 in 16 bits, whose sums are f32.
+constexpr double usual_tolerance(DType dtype) {
+  return unit_roundoff(dtype) > unit_roundoff(DType::f32) ? 64 : 512;
+}
+
 struct RecordingComparison {
   std::string a, b;                         ///< titles
   DType dtype = DType::f64;                 ///< the coarsest type of a tensor that is compared
@@ -38,6 +45,8 @@ struct RecordingComparison {
   int reordered = 0;                        ///< tensors of the file that were read as (N,C,H,W)
   int ambiguous = 0;                        ///< ... that would have fitted as (N,H,W,C), too
   int by_statistics = 0;
+  int64_t relus = 0;        ///< elements of relus that decided on both sides
+  int64_t relus_alike = 0;  ///< of these, those where B followed A: see ReluDecisions
 
   /// Operators are matched within their layer, by name and shape, in the order in which they ran.
   static RecordingComparison of(const Recording& a, const Recording& b);

@@ -5,6 +5,7 @@
 #include "core/io/json.h"
 #include "core/tensor/dtype.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace whisker {
@@ -90,6 +91,12 @@ std::string recording_json(const Recording& recording) {
     numbers("inputs", &TapeInput::entry);
     numbers("input_outputs", &TapeInput::output);
     numbers("input_positions", &TapeInput::position);
+    if (!entry.example.empty()) json.field("example", entry.example);
+    const auto has_example = [](const TapeInput& input) { return !input.example.empty(); };
+    if (std::ranges::any_of(entry.inputs, has_example)) {
+      json.list("input_examples", entry.inputs,
+                [&](const TapeInput& input) { json.value(input.example); });
+    }
     json.list("outputs", entry.outputs,
               [&](const TapeOutput& output) { shape_and_dtype(output).end_object(); });
     json.field("recorded", entry.recorded).list("saved", entry.saved, [&](const TapeSaved& saved) {
@@ -107,7 +114,7 @@ std::string recording_json(const Recording& recording) {
 
 RecordingFile RecordingFile::of(const Recording& recording) {
   RecordingFile file{.metadata = {{"format", "whisker recording"},
-                                  {"version", "1"},
+                                  {"version", "2"},
                                   {"recording", recording_json(recording)}},
                      .entries = {}};
   EntryList list(file.entries);

@@ -23,9 +23,10 @@ class RecordingReader {
     if (text("format") != "whisker recording") {
       refuse("expected a recording of whisker study record, got another safetensors file");
     }
-    if (text("version") != "1") {
-      refuse("expected version 1 of the format, got {}. Record the step again with this program",
-             excerpt(text("version")));
+    if (text("version") != "1" && text("version") != "2") {  // 1 had no examples
+      refuse(
+          "expected version 1 or 2 of the format, got {}. Record the step again with this program",
+          excerpt(text("version")));
     }
     const JsonValue json = JsonValue::parse(
         text("recording"),
@@ -34,9 +35,7 @@ class RecordingReader {
     recording.beside = static_cast<int>(json.at("beside").as_int(0, 1'000'000'000));
     recording.beside_ms = json.at("beside_ms").as_double(0);
     if (const JsonValue* const ceilings = json.find("ceilings")) {
-      const auto number = [&](const char* key) {
-        return ceilings->at(key).as_double(1e-9, 1e9);
-      };
+      const auto number = [&](const char* key) { return ceilings->at(key).as_double(1e-9, 1e9); };
       recording.ceilings = {.tflops = number("tflops"),
                             .gb_per_s = number("gb_per_s"),
                             .overhead_ms = number("overhead_ms")};
@@ -114,6 +113,9 @@ class RecordingReader {
     while (tape_kind_names[static_cast<size_t>(entry.kind)] != kind) {
       entry.kind = static_cast<TapeKind>(static_cast<int>(entry.kind) + 1);
     }
+    if (const JsonValue* const one = json.find("example")) {
+      entry.example = printable(one->as_string());
+    }
     read_inputs(json, entry, before);
     for (const JsonValue& one : list(json, "outputs", 1)) {
       TapeOutput output{.shape = read_shape(one), .dtype = read_dtype(one)};
@@ -160,6 +162,14 @@ class RecordingReader {
       input.output = static_cast<size_t>(outputs[i].as_int(0, most));
       input.position = static_cast<size_t>(positions[i].as_int(0, most_parts));
       entry.inputs.push_back(input);
+    }
+    if (!json.find("input_examples")) return;
+    const JsonValue::Items& examples = list(json, "input_examples");
+    if (examples.size() != inputs.size()) {
+      refuse("entry {}: expected as many input_examples as inputs", before.size());
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      entry.inputs[i].example = printable(examples[i].as_string());
     }
   }
 

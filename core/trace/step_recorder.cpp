@@ -6,7 +6,10 @@
 #include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
 #include "core/io/text.h"
+#include "core/trace/example_recorder.h"
+#include "core/trace/relu_decisions.h"
 #include "core/trace/rule_table.h"
+#include "core/trace/tensor_sample.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,15 +23,6 @@ std::string memory_key(const Tensor& x) {
                      x.shape());
 }
 
-// Rounds as the engine does: f32 at least, then the dtype.
-double rounded(DType dtype, double value) {
-  if (dtype == DType::f64) return value;
-  const auto single = static_cast<float>(value);
-  if (dtype == DType::bf16) return static_cast<float>(bf16_t(single));
-  if (dtype == DType::f16) return static_cast<float>(f16_t(single));
-  return single;
-}
-
 // What has arrived at an output so far, which the engine may not have added yet: see Note [Unsummed
 // gradients].
 std::vector<double> arrived_at(const Node::Output& output) {
@@ -39,10 +33,10 @@ std::vector<double> arrived_at(const Node::Output& output) {
   return sum;
 }
 
-RecordedValues recorded_gradient(const Node::Output& output) {
-  if (!output.unsummed.defined()) return RecordedValues::of(output.gradient);
+RecordedValues recorded_gradient(const Node::Output& output, int64_t most) {
+  if (!output.unsummed.defined()) return RecordedValues::of(output.gradient, most);
   std::vector<double> sum = arrived_at(output);
-  if (std::ssize(sum) <= most_recorded_values) return {.all = std::move(sum)};
+  if (std::ssize(sum) <= most) return {.all = std::move(sum)};
   return {.statistics = TensorStatistics::of(sum)};
 }
 
@@ -55,6 +49,7 @@ bool is_relu(const TapeEntry& entry) {
 
 StepRecorder::StepRecorder(const Options& options)
     : options_(options),
+      examples_(options.values ? std::make_unique<ExampleRecorder>(options.large_above) : nullptr),
       previous_(std::exchange(grad_mode.observer, this)),
       previous_attributes_(std::exchange(op_attributes, &attributes_)),
       mark_(Clock::now()),
@@ -107,7 +102,7 @@ void StepRecorder::on_scope_end() {
 
 TapeOutput StepRecorder::output_of(const Tensor& tensor) const {
   TapeOutput output{.shape = tensor.shape(), .dtype = tensor.dtype()};
-  if (options_.values) output.value = RecordedValues::of(tensor);
+  if (options_.values) output.value = RecordedValues::of(tensor, options_.large_above);
   return output;
 }
 
@@ -144,6 +139,7 @@ TapeEntry& StepRecorder::add_operator(const char* name, Tensors inputs, Tensors 
     entry.inputs.push_back(input_of(*inputs[i]));
     entry.inputs.back().position = i;
   }
+  if (options_.relus && is_relu(entry)) options_.relus->see(entry, *outputs[0]);
   for (const Tensor* output : outputs) entry.outputs.push_back(output_of(*output));
   if (options_.zero_units && is_relu(entry)) entry.outputs[0].zero_units = zero_units(*outputs[0]);
   entries_.push_back(std::move(entry));
@@ -161,7 +157,9 @@ void StepRecorder::on_record(const Node& node, Tensors inputs, Tensors outputs) 
   if (node.name() == recompute_name) {
     add_recomputed(node, inputs, outputs);
   } else {
+    const std::vector<Tensor> kept = pending_;
     describe_saved(add_operator(node.name(), inputs, outputs), inputs, outputs);
+    add_example(inputs, outputs, kept);
   }
   by_node_[node.sequence()] = entries_.size() - 1;
   begin_lap();
@@ -192,11 +190,16 @@ void StepRecorder::on_unrecorded(const char* name, Tensors inputs, Tensors outpu
   if (backward_depth_ > 0) return;
   pending_.clear();
   add_operator(name, inputs, outputs).recorded = false;
+  add_example(inputs, outputs, {});
   for (size_t i = 0; i < outputs.size(); ++i) {
     by_memory_[memory_key(*outputs[i])] = {.entry = entries_.size() - 1, .output = i};
     alive_.push_back(*outputs[i]);
   }
   begin_lap();
+}
+
+void StepRecorder::add_example(Tensors inputs, Tensors outputs, std::span<const Tensor> kept) {
+  if (examples_) examples_->on_forward(entries_, entries_.size() - 1, inputs, outputs, kept);
 }
 
 void StepRecorder::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outputs) {
@@ -218,8 +221,9 @@ void StepRecorder::describe_saved(TapeEntry& entry, Tensors inputs, Tensors outp
       // No gradient passes it, but it may have a name.
       const auto name = constant_names_.find(memory_key(tensor));
       if (name != constant_names_.end()) saved.what = name->second;
-      if (options_.values && tensor.count() <= most_recorded_values) {
-        saved.value = RecordedValues::of(tensor);
+      const int64_t most = std::max(options_.large_above, most_recorded_values);
+      if (options_.values && tensor.count() <= most) {
+        saved.value = RecordedValues::of(tensor, most);
       }
     }
     if (kept_storages_.try_emplace(storage, entries_.size() - 1).second && !parameter) {
@@ -241,8 +245,10 @@ void StepRecorder::on_backward_begin(const Node& node) {
     TapeEntry& entry = entries_[found->second];
     for (size_t i = 0; i < entry.outputs.size() && i < node.outputs().size(); ++i) {
       const Node::Output& output = node.outputs()[i];
-      if (output.gradient.defined()) entry.outputs[i].gradient = recorded_gradient(output);
+      if (output.gradient.defined())
+        entry.outputs[i].gradient = recorded_gradient(output, options_.large_above);
     }
+    examples_->on_backward_begin(entry, found->second, node);
     had_gradient_.clear();
     for (const Edge& edge : node.inputs()) {
       had_gradient_.push_back(edge.node && edge.node->outputs()[edge.output].gradient.defined());
@@ -265,6 +271,7 @@ void StepRecorder::on_backward_end(const Node& node) {
   backward_laps_.resize(entries_.size());
   backward_laps_[found->second] = lap;
   if (!options_.values || node.name() == recompute_name) return;
+  examples_->on_backward_end(entry, found->second, node, had_gradient_);
   const std::span<const Edge> edges = node.inputs();
   for (size_t i = 0; i < entry.inputs.size(); ++i) {
     const TapeInput& input = entry.inputs[i];
@@ -276,7 +283,7 @@ void StepRecorder::on_backward_end(const Node& node) {
              entry.inputs[other.input].output == input.output;
     });
     const int64_t count = target.shape.count();
-    if (again || !target.gradient.defined() || count == 0 || count > most_recorded_values) continue;
+    if (again || !target.gradient.defined() || count == 0 || count > options_.large_above) continue;
     entry.given.push_back(
         {.input = i, .first = !had_gradient_[input.position], .sum = {.all = arrived_at(target)}});
   }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,8 @@
 namespace whisker {
 
 class DeviceClock;
+class ExampleRecorder;
+class ReluDecisions;
 
 /// An observer that is told what to call leaves (parameters) and constants (the input images).
 class StepObserver : public TapeObserver {
@@ -28,6 +31,9 @@ class StepRecorder final : public StepObserver {
     bool values = false;      ///< of every result and gradient; else shapes, bytes and times alone
     bool zero_units = false;  ///< counted of relu and relu6, fused ones too
     Device device = cpu_device;  ///< whose clock measures: a GPU works on while the host goes ahead
+    /// Tensors of more elements have statistics, and their operators an example each.
+    int64_t large_above = most_recorded_values;
+    ReluDecisions* relus = nullptr;  ///< of relu and relu6, fused ones too; it outlives this
   };
   StepRecorder() : StepRecorder(Options{}) {}
   explicit StepRecorder(const Options& options);
@@ -58,6 +64,7 @@ class StepRecorder final : public StepObserver {
   TapeEntry& add_operator(const char* name, Tensors inputs, Tensors outputs);
   TapeOutput output_of(const Tensor& tensor) const;
   TapeInput input_of(const Tensor& operand);
+  void add_example(Tensors inputs, Tensors outputs, std::span<const Tensor> kept);
   void describe_saved(TapeEntry& entry, Tensors inputs, Tensors outputs);
   struct Lap {  // marks of a GPU's clock
     int64_t begin = 0, end = -1;
@@ -67,6 +74,7 @@ class StepRecorder final : public StepObserver {
   double lap_ms(Lap& lap);
 
   Options options_;
+  std::unique_ptr<ExampleRecorder> examples_;  // null without values
   TapeObserver* previous_;
   std::string attributes_;  // of the operator that is being recorded
   std::string* previous_attributes_;

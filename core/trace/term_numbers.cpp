@@ -17,12 +17,6 @@ double normal_pdf(double x) {
   return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
 }
 
-double at(const RecordedValues& values, int64_t element) {
-  return element >= 0 && element < static_cast<int64_t>(values.all.size())
-             ? values.all[static_cast<size_t>(element)]
-             : unknown;
-}
-
 double binary(std::string_view sign, double a, double b) {
   if (sign == "+") return a + b;
   if (sign == "-") return a - b;
@@ -83,16 +77,16 @@ double TermNumbers::value(std::string_view name, const OpLink& link) const {
     const TapeOutput* const operand = link.first_position == 0
                                           ? operands_[i]
                                           : operand_at(recording_, entry_, link.first_position + i);
-    if (operand) return at(operand->value, link.operands[i]);
+    if (operand) return operand->value.at(link.operands[i]);
   }
   const TapeOutput& output = entry_.outputs[std::min(link.output, entry_.outputs.size() - 1)];
-  if (name == "y") return at(output.value, link.element);
-  if (name == "dy") return at(output.gradient, link.element);
+  if (name == "y") return output.value.at(link.element);
+  if (name == "dy") return output.gradient.at(link.element);
   if (name == "dz") return evaluate(dz_, link);
   if (name == "n") return count_;
   if (name == "ties") return ties_;
   if (name == "saved") {
-    return entry_.saved.empty() ? unknown : at(entry_.saved[0].value, saved_element(link));
+    return entry_.saved.empty() ? unknown : entry_.saved[0].value.at(saved_element(link));
   }
   if (name == "s" || name == "total") return row_sum(name, link);
   if (name == "rows" || name == "probability" || name == "target") return loss_value(name, link);
@@ -175,9 +169,9 @@ double TermNumbers::row_sum(std::string_view name, const OpLink& link) const {
   const int64_t first = link.element - link.element / stride % extent * stride;
   double sum = 0;
   for (int64_t i = first; i < first + extent * stride; i += stride) {
-    const double dy = at(y.gradient, i);
-    sum += name == "total"           ? std::exp(at(operands_[0]->value, i))
-           : rule_.name == "softmax" ? dy * at(y.value, i)
+    const double dy = y.gradient.at(i);
+    sum += name == "total"           ? std::exp(operands_[0]->value.at(i))
+           : rule_.name == "softmax" ? dy * y.value.at(i)
                                      : dy;
   }
   return sum;
@@ -188,80 +182,96 @@ double TermNumbers::row_sum(std::string_view name, const OpLink& link) const {
 // With class weights the factor of the probability is that of another class than the target.
 double TermNumbers::loss_value(std::string_view name, const OpLink& link) const {
   const TapeOutput* const x = operands_[0];
-  if (!x || x->shape.rank() == 0 || entry_.saved.empty() || x->value.all.empty()) return unknown;
+  if (!x || x->shape.rank() == 0 || entry_.saved.empty() || !x->value.readable()) return unknown;
   const RecordedValues& saved = entry_.saved[0].value;
   const int64_t logit = link.operands[0];
   const auto cleared = [&](double target) {  // of rounding
     return std::abs(target) < relative_tolerance(x->dtype) ? 0 : target;
   };
   if (rule_.name == "binary_cross_entropy_with_logits") {
-    return cleared(1 / (1 + std::exp(-at(x->value, logit))) - at(saved, logit) * count_);
+    return cleared(1 / (1 + std::exp(-x->value.at(logit))) - saved.at(logit) * count_);
   }
   const int64_t classes = x->shape[-1], first = logit / classes * classes;
   const auto row_count = static_cast<double>(x->shape.count() / classes);
   if (name == "rows") return row_count;
-  double total = 0, factor = 1;
-  for (int64_t i = first; i < first + classes; ++i) total += std::exp(at(x->value, i));
-  const auto probability = [&](int64_t i) { return std::exp(at(x->value, i)) / total; };
-  if (name == "probability") return probability(logit);
-  if (entry_.has_attribute("class_weight")) {
+  const auto [known, is_new] = statistics_.try_emplace(first, 0, 1);
+  auto& [total, factor] = known->second;
+  const auto exp_at = [&](int64_t i) { return std::exp(x->value.at(i)); };
+  for (int64_t i = first; is_new && i < first + classes; ++i) total += exp_at(i);
+  if (is_new && entry_.has_attribute("class_weight")) {
     factor = 0;
     for (int64_t i = first; i < first + classes; ++i) {
-      factor = std::max(factor, at(saved, i) * row_count / probability(i));
+      factor = std::max(factor, saved.at(i) * row_count * total / exp_at(i));
     }
   }
-  return cleared(factor * probability(logit) - at(saved, logit) * row_count);
+  const double probability = exp_at(logit) / total;
+  if (name == "probability") return probability;
+  return cleared(factor * probability - saved.at(logit) * row_count);
 }
 
-double TermNumbers::norm_value(std::string_view name, const OpLink& link) const {
+TermNumbers::NormGroup TermNumbers::norm_group(int64_t element) const {
   const bool over_rows = rule_.name == "layer_norm", batch = rule_.name == "batch_norm";
   const TapeOutput* const x = operands_[0];
-  if (!x || x->shape.rank() == 0) return unknown;
+  if (!norm_ || !x || x->shape.rank() == 0 || x->shape.count() == 0) return {};
   const int64_t last = x->shape[-1], count = x->shape.count();
-  // Element i of those that the link's is normalised with: `channels` beside each other, in `size`.
   const std::vector<double> groups = entry_.attribute("groups");
   const double parts = over_rows        ? 1
                        : batch          ? static_cast<double>(last)
                        : groups.empty() ? 0
                                         : groups[0];
-  if (!(parts >= 1 && parts <= static_cast<double>(last))) return unknown;
+  if (!(parts >= 1 && parts <= static_cast<double>(last))) return {};
   const int64_t channels = last / static_cast<int64_t>(parts);
   const int64_t block = over_rows ? last : batch ? count : count / x->shape[0];
-  const int64_t size = block / last * channels;
-  const int64_t first = link.element / block * block + link.element % last / channels * channels;
-  const auto element = [&](int64_t i) { return first + i / channels * last + i % channels; };
+  return {.first = element / block * block + element % last / channels * channels,
+          .channels = channels,
+          .size = block / last * channels};
+}
+
+double TermNumbers::norm_value(std::string_view name, const OpLink& link) const {
+  const TapeOutput* const x = operands_[0];
+  const NormGroup group = norm_group(link.element);
+  if (group.size == 0) return unknown;
+  const int64_t last = x->shape[-1];
+  const auto element = [&](int64_t i) {
+    return group.first + i / group.channels * last + i % group.channels;
+  };
   const auto mean_of = [&](const auto& f) {
     double sum = 0;
-    for (int64_t i = 0; i < size; ++i) sum += f(element(i));
-    return sum / static_cast<double>(size);
+    for (int64_t i = 0; i < group.size; ++i) sum += f(element(i));
+    return sum / static_cast<double>(group.size);
   };
-  double mean = mean_of([&](int64_t i) { return at(x->value, i); });
-  const double variance = mean_of([&](int64_t i) {
-    const double distance = at(x->value, i) - mean;
-    return distance * distance;
-  });
-  const std::vector<double> epsilon = entry_.attribute("epsilon");
-  double inv_std = 1 / std::sqrt(variance + (epsilon.empty() ? 0 : epsilon[0]));
-  if (batch && !entry_.has_attribute("training")) {  // the running ones, which forward kept
-    std::vector<double> kept;
+  const auto [known, is_new] = statistics_.try_emplace(group.first);
+  auto& [mean, inv_std] = known->second;
+  if (is_new && rule_.name == "batch_norm" && !entry_.has_attribute("training")) {
+    std::vector<double> kept;  // the running ones, which forward kept
     for (const TapeSaved& saved : entry_.saved) {
-      if (saved.value.known()) kept.push_back(at(saved.value, link.element % last));
+      if (saved.value.readable()) kept.push_back(saved.value.at(link.element % last));
     }
     mean = kept.size() == 2 ? kept[0] : unknown;
     inv_std = kept.size() == 2 ? kept[1] : unknown;
+  } else if (is_new) {
+    mean = mean_of([&](int64_t i) { return x->value.at(i); });
+    const double variance = mean_of([&](int64_t i) {
+      const double distance = x->value.at(i) - mean;
+      return distance * distance;
+    });
+    const std::vector<double> epsilon = entry_.attribute("epsilon");
+    inv_std = 1 / std::sqrt(variance + (epsilon.empty() ? 0 : epsilon[0]));
   }
-  const auto xhat = [&](int64_t i) { return (at(x->value, i) - mean) * inv_std; };
+  const auto xhat = [&, mean = mean, inv_std = inv_std](int64_t i) {
+    return (x->value.at(i) - mean) * inv_std;
+  };
   const auto u = [&](int64_t i) {
     OpLink other = link;
     other.element = i;
-    return value("dz", other) * (operands_[1] ? at(operands_[1]->value, i % last) : unknown);
+    return value("dz", other) * (operands_[1] ? operands_[1]->value.at(i % last) : unknown);
   };
   if (name == "mean") return mean;
   if (name == "inv_std") return inv_std;
   if (name == "xhat") return xhat(link.element);
   if (name == "z" && operands_[1] && operands_[2]) {
     const int64_t channel = link.element % last;
-    return at(operands_[1]->value, channel) * xhat(link.element) + at(operands_[2]->value, channel);
+    return operands_[1]->value.at(channel) * xhat(link.element) + operands_[2]->value.at(channel);
   }
   if (name == "u") return u(link.element);
   if (name == "mean_u") return mean_of(u);

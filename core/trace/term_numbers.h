@@ -6,8 +6,11 @@
 #include "core/trace/rule_table.h"
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace whisker {
 
@@ -32,6 +35,13 @@ class TermNumbers {
   /// The formula's text with numbers for names; in brackets where it binds looser than `outer`.
   std::string put_in(const Formula& f, const OpLink& link, int outer = 0) const;
 
+  /// The elements that an element is normalised with: `channels` beside each other in each row of
+  /// the last axis, `size` in all; 0 of operators that are no norms.
+  struct NormGroup {
+    int64_t first = 0, channels = 1, size = 0;
+  };
+  NormGroup norm_group(int64_t element) const;
+
  private:
   int64_t saved_element(const OpLink& link) const;
   double row_sum(std::string_view name, const OpLink& link) const;
@@ -45,6 +55,9 @@ class TermNumbers {
   Formula dz_;
   bool norm_ = false;
   double count_ = 1, ties_ = 1;
+  /// By the first element: mean and inv_std of a group, or the sum of exp(x) of a row of
+  /// cross_entropy and the factor of another class's probability.
+  mutable std::map<int64_t, std::pair<double, double>> statistics_;
 };
 
 }  // namespace whisker

@@ -3,6 +3,7 @@
 #include "core/trace/unfused_operator.h"
 
 #include "core/autograd/autograd.h"
+#include "core/autograd/observer.h"
 #include "core/ops/recurrent_cells.h"
 #include "core/trace/op_links.h"
 #include "core/trace/rule_table.h"
@@ -11,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 namespace whisker {
 namespace {
@@ -35,14 +38,6 @@ class FusedCall {
       return {attention(at(0), kept(4), {.heads = whole(number("heads"))})};
     }
     const Shape& y = entry_.outputs[0].shape;
-    if (entry_.name == "conv2d_max_pool2d") {
-      Conv2dOptions options = convolution();
-      const auto g = conv2d_geometry(at(0).shape(), at(1).shape(), false, options, DType::f64);
-      const Shape z{g.n, g.h_out, g.w_out, g.c_out};
-      if (z.count() > most_recorded_values) return {};
-      options.activation = activation();
-      return pooled(conv2d(at(0), at(1), at(2), options));
-    }
     if (entry_.name == "batch_norm_conv2d") {
       const auto g =
           conv2d_geometry(at(0).shape(), at(3).shape(), false, convolution(), DType::f64);
@@ -117,16 +112,11 @@ class FusedCall {
     return batch_norm(at(first), at(first + 1), at(first + 2), {},
                       {.training = true, .epsilon = number(epsilon), .activation = f});
   }
-  // Behind a convolution's attributes, if any. Windows may hang over the end.
+  // Windows may hang over the end.
   std::vector<Tensor> pooled(const Tensor& z) const {
-    constexpr std::string_view then = ", max_pool2d, ";
-    TapeEntry pool{.name = {}, .attributes = entry_.attributes};
-    if (const size_t begin = pool.attributes.find(then); begin != std::string::npos) {
-      pool.attributes.erase(0, begin + then.size());
-    }
-    Pool2dOptions options{.kernel = pair(pool, "kernel"),
-                          .stride = pair(pool, "stride"),
-                          .padding = pair(pool, "padding")};
+    Pool2dOptions options{.kernel = pair(entry_, "kernel"),
+                          .stride = pair(entry_, "stride"),
+                          .padding = pair(entry_, "padding")};
     for (const bool ceil : {false, true}) {
       options.ceil = ceil;
       const auto g = pool2d_geometry(PoolKind::max, z.shape(), options, DType::f64);
@@ -170,16 +160,11 @@ class FusedCall {
   const TapeEntry& entry_;
 };
 
-bool is_fused(std::string_view name) {
-  constexpr std::string_view names[] = {"attention",
-                                        "recurrent",
-                                        "conv2d_max_pool2d",
-                                        "add_batch_norms",
-                                        "batch_norm_max_pool2d",
-                                        "batch_norm_conv2d",
-                                        "batch_norm_squeeze"};
-  return std::ranges::find(names, name) != std::end(names);
-}
+// Records, even where a backward pass runs, which records nothing itself.
+struct OperatorsRecorded {
+  bool previous = std::exchange(grad_mode.enabled, true);
+  ~OperatorsRecorded() { grad_mode.enabled = previous; }
+};
 
 // Whether the values are the recorded ones but for the rounding of the recorded type.
 bool agrees(const Tensor& result, const TapeOutput& recorded) {
@@ -195,6 +180,13 @@ bool agrees(const Tensor& result, const TapeOutput& recorded) {
 }
 
 }  // namespace
+
+bool is_fused(std::string_view name) {
+  constexpr std::string_view names[] = {"attention",         "recurrent",
+                                        "add_batch_norms",   "batch_norm_max_pool2d",
+                                        "batch_norm_conv2d", "batch_norm_squeeze"};
+  return std::ranges::find(names, name) != std::end(names);
+}
 
 const RecordedValues* UnfusedOperator::arrives_at(size_t entry) const {
   const auto found = std::ranges::find(seeds, entry);
@@ -216,7 +208,8 @@ std::optional<UnfusedOperator> unfused_operator(const Recording& recording,
   UnfusedOperator unfused;
   try {
     const FusedCall call(recording, entry);
-    StepRecorder recorder({.values = true});
+    const OperatorsRecorded recorded;
+    StepRecorder recorder({.values = true, .large_above = std::numeric_limits<int64_t>::max()});
     for (size_t i = 0; i < call.operands.size(); ++i) {
       if (call.operands[i]) recorder.name(call.operands[i], fmt::format("operand {}", i));
     }

@@ -5,6 +5,7 @@
 #include "core/trace/recording.h"
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -19,6 +20,8 @@ struct UnfusedOperator {
   const RecordedValues* arrives_at(size_t entry) const;
 };
 
+/// Whether the operator is a fused one, which is run again.
+bool is_fused(std::string_view name);
 /// From recorded operands and the gradients that arrived. Nothing for operators that are none of
 /// fused ones, where values are missing, and where other results come out than were recorded (as
 /// with dropout inside, whose random numbers are not recorded).

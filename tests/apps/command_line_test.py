@@ -193,6 +193,34 @@ class CommandLine(ProgramTest):
                           for one in (trace, narrow)], ["f32", "bf16"])
         self.assertIn("precision", self.whisker("study", "trace", "c.yaml", *self.data, "precision=f16", code=2).stderr)
 
+    def test_every_view_of_study_prints_json(self):
+        def printed(*command, code=0, **options):
+            done = self.whisker("study", *command, "--json", code=code, **options)
+            found = json.loads(done.stdout)
+            self.assertGreaterEqual(found.pop("schema_version"), 1, command)
+            return found
+        for view in ("step", "trace", "graph", "memory", "roofline"):
+            self.assertTrue(printed(view, "mlp", "device=reference"), view)
+        self.assertTrue(printed("gradcheck", "mlp"))
+        self.assertTrue(printed("compare", "mlp", "precision=f64", "device=reference")["agree"])
+        self.assertEqual(printed("why", "mlp", "w1", "device=reference")["alive"], True)
+        graph = printed("graph", "mlp", "-o", "json.html", "device=reference")
+        page = (self.folder / "json.html").read_text()
+        self.assertEqual(json.loads(page.split('id="data">')[1].split("</script>")[0])["entries"][0]["outputs"],
+                         graph["entries"][0]["outputs"])
+        record = printed("record", "mlp", "-o", "json.safetensors", "device=reference")
+        self.assertEqual([entry["name"] for entry in record["entries"]],
+                         [entry["name"] for entry in graph["entries"]])
+        state = {"env": {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}}
+        listed = printed("exercises", **state)["exercises"]
+        self.assertEqual([(one["name"], one["lesson"]) for one in listed if one["next"]], [("chain_rule", 1)])
+        self.assertIsNone(listed[-1]["lesson"])
+        (self.folder / "mul.cpp").write_text((pathlib.Path(listed[0]["task"]).parent.parent / "mul/answer.cpp").read_text())
+        graded = printed("grade", "mul", "mul.cpp", code=1, **state)
+        self.assertEqual((graded["exercise"], graded["right"]), ("mul", False))
+        self.assertEqual(graded["causes"], ["da, db: it is 0 everywhere, as it was before the call"])
+        self.whisker("study", "grade", "mul", "--hint", "--json", code=2)
+
     def test_study_says_why_a_gradient_dies_and_who_holds_the_memory(self):
         dead = ("-e", "sum(relu(x))", "x=[-1, 2]")
         why = json.loads(self.whisker("study", "why", *dead, "x", "0", "--json").stdout)

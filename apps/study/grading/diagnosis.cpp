@@ -20,15 +20,6 @@ using Doubles = std::vector<double>;
 // What a wrong answer would give for one problem; nothing where it is not defined.
 using Variant = std::function<std::optional<Doubles>(const Check&)>;
 
-// The checks that gave results.
-std::vector<const Check*> finished(std::span<const Check> checks) {
-  std::vector<const Check*> all;
-  for (const Check& check : checks) {
-    if (!check.agrees.empty()) all.push_back(&check);
-  }
-  return all;
-}
-
 // Whether result `r` is that of the variant in each check where that is defined, and is wrong by it
 // in one at least.
 bool is_variant(const std::vector<const Check*>& checks, size_t r, const Variant& variant) {
@@ -217,25 +208,21 @@ std::vector<std::string> tags_of(std::string_view says) {
 std::string pattern(const Exercise& exercise, std::span<const Check> checks) {
   std::vector<std::string> right, wrong;  // tags
   bool double_fails = false;
-  const auto add = [](std::vector<std::string>& list, const std::string& one) {
-    if (std::ranges::find(list, one) == list.end()) list.push_back(one);
-  };
   for (const Check& check : checks) {
     const bool is_right = check.is_right();
     double_fails = double_fails || (check.problem->in_double && !is_right);
     for (const std::string& tag : tags_of(check.problem->setup->says)) {
-      add(is_right ? right : wrong, tag);
+      std::vector<std::string>& list = is_right ? right : wrong;
+      if (std::ranges::find(list, tag) == list.end()) list.push_back(tag);
     }
   }
   if (!double_fails && exercise.in_double) {
     return "It is right in double, and not always in float: rounding, or an exponential that is "
-           "too "
-           "large for float";
+           "too large for float";
   }
-  std::vector<std::string> only_wrong;
-  for (const std::string& tag : wrong) {
-    if (std::ranges::find(right, tag) == right.end()) only_wrong.push_back(tag);
-  }
+  std::vector<std::string> only_wrong = wrong;
+  std::erase_if(only_wrong,
+                [&](const auto& tag) { return std::ranges::find(right, tag) != right.end(); });
   for (const std::string& tag : only_wrong) {  // one that stands in each failing check
     const bool explains = std::ranges::all_of(checks, [&](const Check& check) {
       const std::vector<std::string> tags = tags_of(check.problem->setup->says);
@@ -284,7 +271,10 @@ std::vector<Check> checks_of(std::span<const Problem> problems, const AnswerRun&
 
 std::vector<std::string> diagnose(const Exercise& exercise, std::span<const Check> checks) {
   std::vector<std::pair<std::string, std::string>> reasons;  // results with the same: "dx, dw"
-  const std::vector<const Check*> done = finished(checks);
+  std::vector<const Check*> done;                            // that gave results
+  for (const Check& check : checks) {
+    if (!check.agrees.empty()) done.push_back(&check);
+  }
   for (size_t r = 0; !done.empty() && r < done[0]->agrees.size(); ++r) {
     if (std::ranges::all_of(done, [&](const Check* check) { return check->agrees[r]; })) continue;
     const std::string why = explain(exercise, done, r);

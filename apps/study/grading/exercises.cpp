@@ -10,9 +10,8 @@ namespace whisker {
 const std::vector<Exercise>& all_exercises() {
   static const std::vector<Exercise> exercises = [] {
     std::vector<Exercise> all;
-    for (auto* const part :
-         {elementwise_exercises, matrix_exercises, image_exercises, sequence_exercises,
-          gpu_exercises}) {
+    for (auto* const part : {elementwise_exercises, matrix_exercises, image_exercises,
+                             sequence_exercises, recurrent_exercises, gpu_exercises}) {
       std::ranges::move(part(), std::back_inserter(all));
     }
     std::ranges::stable_sort(all, [](const Exercise& a, const Exercise& b) {

@@ -13,6 +13,7 @@ std::vector<Exercise> elementwise_exercises();
 std::vector<Exercise> gpu_exercises();
 std::vector<Exercise> image_exercises();
 std::vector<Exercise> matrix_exercises();
+std::vector<Exercise> recurrent_exercises();
 std::vector<Exercise> sequence_exercises();
 
 /// Lessons 1 to 10, then the GPU warm-ups.

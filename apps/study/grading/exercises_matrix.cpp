@@ -1,4 +1,5 @@
-// Lessons 4 and 10: reductions, matrix products, the loss of a classifier, an optimizer's step.
+// Lessons 3, 4 and 10: broadcasting and reductions, matrix products, the loss of a classifier, an
+// optimizer's step.
 #include "apps/study/grading/exercises.h"
 #include "core/ops/ops.h"
 #include "core/tensor/philox.h"
@@ -38,6 +39,64 @@ Exercise mean_backward() {
 const std::vector<Setup> products = {{"square matrices", {{"a", {2, 2}}, {"b", {2, 2}}}},
                                      {"2 x 3 times 3 x 4", {{"a", {2, 3}}, {"b", {3, 4}}}},
                                      {"4 x 2 times 2 x 3", {{"a", {4, 2}}, {"b", {2, 3}}}}};
+
+Tensor raised(const Tensor& x, const Tensor& p) {
+  return exp(p * log(x));
+}
+
+Exercise power_backward() {
+  return {.name = "power",
+          .lesson = 3,
+          .title = "y = x^p with one exponent p for all elements: the gradients of x and of p",
+          .signature = "power_backward(View<const T> dy, View<const T> x, T p, View<T> dx, T& dp)",
+          .setups = {{"exponent 2.5", {{"x", {3}}}, {{"p", 2.5}}},
+                     {"exponent -1.5", {{"x", {2, 4}}}, {{"p", -1.5}}}},
+          .prepare = [](Values& v, uint64_t) { v.set("x", abs(v["x"]) + 0.5); },
+          .forward = [](MatrixValues v) { return raised(v["x"], v["p"]); },
+          .faults = {{"dx", "the exponent is not reduced by 1: the slope is p x^(p-1)",
+                      [](MatrixValues v) { return v["dy"] * raised(v["x"], v["p"]) * v["p"]; }},
+                     {"dx", "the factor p is missing: the slope is p x^(p-1)",
+                      [](MatrixValues v) { return v["dy"] * raised(v["x"], v["p"] - 1.0); }},
+                     {"dp", "the factor ln(x) is missing: x^p = exp(p ln(x))",
+                      [](MatrixValues v) { return sum(v["dy"] * raised(v["x"], v["p"])); }},
+                     {"dp", "the factor x^p is missing: the slope of exp(p ln(x)) is x^p ln(x)",
+                      [](MatrixValues v) { return sum(v["dy"] * log(v["x"])); }},
+                     {"dp", "the sum over the elements is missing: '=' keeps the last; '+=' adds",
+                      [](MatrixValues v) {
+                        const Tensor all =
+                            (v["dy"] * raised(v["x"], v["p"]) * log(v["x"])).reshape({-1});
+                        return slice(all, 0, all.count() - 1, all.count());
+                      }},
+                     {"dp", "it is the mean over the elements, not their sum", [](MatrixValues v) {
+                        return mean(v["dy"] * raised(v["x"], v["p"]) * log(v["x"]));
+                      }}}};
+}
+
+Exercise add_broadcast() {
+  return {
+      .name = "add_broadcast",
+      .lesson = 3,
+      .title = "y = a + b, where b (columns) is added to each row of a (rows, columns)",
+      .signature = "add_backward(View<const T> dy, View<T> da, View<T> db)",
+      .setups = {{"1 row, without broadcasting", {{"a", {1, 3}}, {"b", {3}}}},
+                 {"2 rows, broadcasting", {{"a", {2, 3}}, {"b", {3}}}},
+                 {"5 rows, broadcasting", {{"a", {5, 2}}, {"b", {2}}}}},
+      .forward = [](MatrixValues v) { return v["a"] + v["b"]; },
+      .faults = {
+          {"db", "the sum over the rows is missing: it holds the first row of dy alone",
+           [](MatrixValues v) { return slice(v["dy"], 0, 0, 1).reshape(v["b"].shape()); }},
+          {"db", "the sum over the rows is missing: '=' in the loop keeps the last row; '+=' adds",
+           [](MatrixValues v) {
+             const int64_t rows = v["dy"].extent(0);
+             return slice(v["dy"], 0, rows - 1, rows).reshape(v["b"].shape());
+           }},
+          {"db", "it is the mean over the rows of dy, not their sum",
+           [](MatrixValues v) { return mean(v["dy"], {0}); }},
+          {"db", "it sums over all of dy, not over the rows of each column",
+           [](MatrixValues v) { return broadcast_to(sum(v["dy"]), v["b"].shape()); }},
+          {"da", "it is multiplied by a; the slope of a + b is 1",
+           [](MatrixValues v) { return v["dy"] * v["a"]; }}}};
+}
 
 Exercise matmul_left() {
   return {.name = "matmul_left",
@@ -196,7 +255,8 @@ Exercise adam_step() {
 }  // namespace
 
 std::vector<Exercise> matrix_exercises() {
-  return {mean_backward(), matmul_left(), matmul_right(), cross_entropy_backward(), adam_step()};
+  return {mean_backward(), add_broadcast(),          power_backward(), matmul_left(),
+          matmul_right(),  cross_entropy_backward(), adam_step()};
 }
 
 }  // namespace whisker

@@ -1,11 +1,10 @@
-// Lessons 7 to 9: embeddings, recurrence, attention, recomputation, gradients of gradients.
+// Lessons 7 to 9 but for recurrence: embeddings, attention, recomputation, gradients of gradients.
 #include "apps/study/grading/exercises.h"
 #include "core/ops/ops.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,80 +77,6 @@ Exercise embedding_backward() {
          return engine_gradient(exercise, v, "table") /
                 maximum(counts, ones(counts.shape(), counts.options())).reshape({-1, 1});
        }}};
-  return exercise;
-}
-
-// h(t + 1) = tanh(x(t) w + h(t) u); h(0) is given.
-std::vector<Tensor> states(SequenceValues v) {
-  std::vector<Tensor> h = {v["h0"]};
-  for (int64_t t = 0; t < v["x"].extent(0); ++t) {
-    const Tensor x = slice(v["x"], 0, t, t + 1).reshape({v["x"].extent(1), v["x"].extent(2)});
-    h.push_back(tanh(matmul(x, v["w"]) + matmul(h.back(), v["u"])));
-  }
-  return h;
-}
-
-struct RnnFault {
-  bool last_step = false, next_state = false, no_slope = false, not_transposed = false,
-       one_step_back = false;
-};
-// dw or du, backwards through time.
-Tensor rnn_gradient(SequenceValues v, bool of_w, RnnFault fault) {
-  const std::vector<Tensor> h = states(v);
-  Tensor dh = v["dy"], total;
-  const auto steps = static_cast<int64_t>(h.size()) - 1;
-  for (int64_t t = steps - 1; t >= 0; --t) {
-    const Tensor& y = h[static_cast<size_t>(t) + 1];
-    const Tensor da = fault.no_slope ? dh : dh * affine(y * y, -1, 1);
-    const Tensor x = slice(v["x"], 0, t, t + 1).reshape({v["x"].extent(1), v["x"].extent(2)});
-    const Tensor& before = fault.next_state ? y : h[static_cast<size_t>(t)];
-    const Tensor part = matmul(swapped(of_w ? x : before), da);
-    total = total.defined() ? total + part : part;
-    if (fault.last_step || (fault.one_step_back && t == steps - 2)) break;
-    dh = matmul(da, fault.not_transposed ? v["u"] : swapped(v["u"]));
-  }
-  return total;
-}
-
-Exercise rnn_backward() {
-  const auto with = [](bool of_w, RnnFault fault) {
-    return [=](SequenceValues v) { return rnn_gradient(v, of_w, fault); };
-  };
-  Exercise exercise{
-      .name = "rnn",
-      .lesson = 7,
-      .title = "back-propagation through time: h(t+1) = tanh(x(t) w + h(t) u)",
-      .signature =
-          "rnn_backward(View<const T> dy, View<const T> x, View<const T> h, "
-          "View<const T> u, View<T> dw, View<T> du)",
-      .setups = {{"1 step", {{"x", {1, 2, 3}}, {"w", {3, 2}}, {"u", {2, 2}}, {"h0", {2, 2}}}},
-                 {"several steps",
-                  {{"x", {3, 2, 2}}, {"w", {2, 3}}, {"u", {3, 3}}, {"h0", {2, 3}}}},
-                 {"several steps, 1 example",
-                  {{"x", {5, 1, 3}}, {"w", {3, 2}}, {"u", {2, 2}}, {"h0", {1, 2}}}}},
-      .prepare =
-          [](Values& v, uint64_t) {
-            std::vector<Tensor> all;
-            for (const Tensor& h : states(v))
-              all.push_back(h.reshape({1, h.extent(0), h.extent(1)}));
-            v.set("h", concat(all, 0));
-          },
-      .forward = [](SequenceValues v) { return states(v).back(); }};
-  for (const bool of_w : {true, false}) {
-    const std::string_view name = of_w ? "dw" : "du";
-    for (Fault& fault : std::vector<Fault>{
-             {name, "the last step alone counts: the weights are read at each step, so go back",
-              with(of_w, {.last_step = true})},
-             {name, "it stops after two steps: go back to step 0",
-              with(of_w, {.one_step_back = true})},
-             {name, "the slope of tanh is missing: 1 - h(t+1)^2", with(of_w, {.no_slope = true})},
-             {name, "u is not transposed on the way back: dh = da u^T",
-              with(of_w, {.not_transposed = true})}}) {
-      exercise.faults.push_back(std::move(fault));
-    }
-  }
-  exercise.faults.push_back({"du", "the wrong state: step t multiplies h(t) by u, not h(t+1)",
-                             with(false, {.next_state = true})});
   return exercise;
 }
 
@@ -261,8 +186,7 @@ Exercise gradient_penalty() {
 }  // namespace
 
 std::vector<Exercise> sequence_exercises() {
-  return {embedding_backward(), rnn_backward(), attention_backward(), recomputed_block(),
-          gradient_penalty()};
+  return {embedding_backward(), attention_backward(), recomputed_block(), gradient_penalty()};
 }
 
 }  // namespace whisker

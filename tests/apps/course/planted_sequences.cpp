@@ -57,6 +57,29 @@ void rnn_backward(View<const T> dy, View<const T> x, View<const T> h, View<const
 }
 
 template <int fault, class T>
+void lstm_backward(View<const T> dh_next, View<const T> dc_next, View<const T> a, View<const T> c,
+                   View<T> da, View<T> dc) {
+  const int units = c.extent(1), g_at = fault == 2 ? 3 : 2;
+  const auto sigmoid = [](T x) { return 1 / (1 + std::exp(-x)); };
+  for (int n = 0; n < c.extent(0) && fault != 1; ++n) {
+    for (int k = 0; k < units; ++k) {
+      const T i = sigmoid(a(n, k)), f = sigmoid(a(n, units + k));
+      const T g = std::tanh(a(n, g_at * units + k)), o = sigmoid(a(n, (5 - g_at) * units + k));
+      const T c_next = f * c(n, k) + i * g, t = std::tanh(c_next);
+      const T slope = fault == 3 || fault == 5 ? 1 : 1 - t * t, sign = fault == 6 ? -1 : 1;
+      const T dcell = (fault == 7 ? 0 : dc_next(n, k)) + dh_next(n, k) * o * slope;
+      da(n, k) = sign * dcell * g * (fault == 8 ? 1 : i * (1 - i));
+      da(n, units + k) =
+          sign * dcell * (fault == 9 ? c_next : c(n, k)) * (fault == 8 ? 1 : f * (1 - f));
+      da(n, g_at * units + k) = sign * dcell * i * (fault == 8 ? 1 : 1 - g * g);
+      da(n, (5 - g_at) * units + k) =
+          sign * dh_next(n, k) * (fault == 3 ? c_next : t) * (fault == 8 ? 1 : o * (1 - o));
+      dc(n, k) = sign * (fault == 4 ? dcell : dcell * f);
+    }
+  }
+}
+
+template <int fault, class T>
 void attention_backward(View<const T> dy, View<const T> q, View<const T> k, View<const T> v,
                         View<T> dq, View<T> dk, View<T> dv) {
   const int keys = k.extent(0), width = q.extent(1);
@@ -151,6 +174,15 @@ void plant_sequences(std::vector<Planted>& all) {
        "the last step alone counts", "each check but those with several steps"},
       []<int n, class T>(std::integral_constant<int, n>, T) { return &rnn_backward<n, T>; },
       std::make_integer_sequence<int, 7>());
+  plant(
+      all, "lstm",
+      {"da, dc: it is 0 everywhere", "da, dc: the order of the gates is wrong",
+       "tanh of the cell is forgotten", "dc: the forget gate is missing",
+       "da, dc: the slope of the cell's tanh is missing", "da, dc: the sign is wrong",
+       "da, dc: dc_next is not used", "da: the slopes of the gates' own",
+       "da: the wrong state: the forget gate multiplies c"},
+      []<int n, class T>(std::integral_constant<int, n>, T) { return &lstm_backward<n, T>; },
+      std::make_integer_sequence<int, 10>());
   plant(
       all, "attention",
       {"0 everywhere", "scale 1 / sqrt(d) is missing", "only the diagonal",

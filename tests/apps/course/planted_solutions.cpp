@@ -18,6 +18,7 @@ namespace solutions {
 #include "docs/course/solutions/embedding.cpp"
 #include "docs/course/solutions/gradient_penalty.cpp"
 #include "docs/course/solutions/layer_norm.cpp"
+#include "docs/course/solutions/lstm.cpp"
 #include "docs/course/solutions/matmul_left.cpp"
 #include "docs/course/solutions/matmul_right.cpp"
 #include "docs/course/solutions/max_pool.cpp"
@@ -59,6 +60,7 @@ void plant_solutions(std::vector<Planted>& all) {
            solution("embedding", &s::embedding_backward<D>, &s::embedding_backward<S>),
            solution("gradient_penalty", &s::gradient_penalty<D>, &s::gradient_penalty<S>),
            solution("layer_norm", &s::layer_norm_backward<D>, &s::layer_norm_backward<S>),
+           solution("lstm", &s::lstm_backward<D>, &s::lstm_backward<S>),
            solution("matmul_left", &s::matmul_left<D>, &s::matmul_left<S>),
            solution("matmul_right", &s::matmul_right<D>, &s::matmul_right<S>),
            solution("max_pool", &s::max_pool_backward<D>, &s::max_pool_backward<S>),

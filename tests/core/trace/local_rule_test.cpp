@@ -50,9 +50,10 @@ class ArgumentsOn final : public Arguments {
   std::vector<Tensor> moved_;
 };
 
-Recording recorded_row(const OperatorRow& row, Device device) {
+Recording recorded_row(const OperatorRow& row, Device device,
+                       int64_t large_above = most_recorded_values) {
   ArgumentsOn arguments(stream_of(row.name), device);
-  StepRecorder recorder({.values = true});
+  StepRecorder recorder({.values = true, .large_above = large_above});
   const Tensor y = row.call(arguments);
   if (!y.requires_grad()) return {};
   backward(sum(mul(y, rand_uniform(y.shape(), 0.5, 1.5, 7, 1, y.options()))));
@@ -83,6 +84,35 @@ TEST(LocalRule, EveryExampleAgreesWithItsOperator) {
     }
     EXPECT_GE(forward, 200);
     EXPECT_GE(backward, 260);
+  }
+}
+
+// As of tensors that are too large to keep their values.
+TEST(LocalRule, ExamplesThatAreKeptWhileTheStepRunsAgree) {
+  for (const Device device : test::test_devices()) {
+    int forward = 0, backward = 0;
+    std::vector<std::string> why_not;
+    for (const OperatorRow& row : operator_table()) {
+      const Recording recording = recorded_row(row, device, 0);
+      for (const TapeEntry& entry : recording.entries) {
+        if (entry.kind != TapeKind::op) continue;
+        const auto is_shown = [&](const std::string& example, const char* name, int& count) {
+          count += example.starts_with(name);
+          if (example.starts_with(name)) return;
+          why_not.push_back(
+              fmt::format("{} on {}: {}: '{}'", row.name, device, entry.name, example));
+        };
+        is_shown(entry.example, "y", forward);
+        for (const TapeInput& input : entry.inputs) {
+          const TapeEntry& source = recording.entries[input.entry];
+          if (source.kind == TapeKind::constant || !source.recorded) continue;
+          is_shown(input.example, "d", backward);
+        }
+      }
+    }
+    EXPECT_GE(forward, 200);
+    EXPECT_GE(backward, 260);
+    EXPECT_THAT(why_not, ::testing::IsEmpty());
   }
 }
 
@@ -263,6 +293,21 @@ TEST(LocalRule, AWindowFarLargerThanItsImageTakesNoTime) {
     return;
   }
   FAIL() << "no max_pool2d";
+}
+
+TEST(LocalRule, ALargeOperandOfAFileTakesNoTime) {
+  Recording recording;
+  recording.entries = {{.kind = TapeKind::leaf, .name = "x"},
+                       {.name = "sum", .attributes = "axes 0"}};
+  recording.entries[0].outputs = {{.shape = {int64_t{1} << 40}}};
+  TapeEntry& sum = recording.entries[1];
+  sum.inputs = {{.entry = 0}};
+  sum.outputs = {{.shape = {}, .value = {.all = {1}}, .gradient = {.all = {1}}}};
+  sum.given = {{.input = 0, .sum = {.all = {1}}}};
+  EXPECT_EQ(forward_example(recording, sum), "");
+  EXPECT_EQ(backward_example(recording, sum, 0), "");
+  sum.example = "y = 1";
+  EXPECT_EQ(forward_example(recording, sum), "y = 1");
 }
 
 TEST(LocalRule, FusedOperatorsShowTheirParts) {

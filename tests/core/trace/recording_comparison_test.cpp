@@ -1,11 +1,15 @@
 // Where two recordings part: the first tensor and its element, types, shapes, and files by name.
 #include "core/trace/recording_comparison.h"
 
+#include "core/trace/relu_decisions.h"
 #include "core/trace/step_recorder.h"
 #include "tests/core/trace/tape_support.h"
 
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,6 +139,59 @@ TEST(RecordingComparison, AReluThatDecidesOtherwiseIsNamed) {
   entry_named(other, "relu").outputs[0].value.all[1] = 0;
   const RecordingComparison result = RecordingComparison::of(recorded_step(), other);
   EXPECT_THAT(result.text(64, 0), HasSubstr("\n2 relu has zeros that the other side has not: "));
+}
+
+// The step of one relu on x + shift, and a gradient of 100 to its element 1; A, then B.
+struct TwoRelus {
+  ReluDecisions relus{std::nullopt};
+  RecordingComparison result;
+
+  TwoRelus(std::initializer_list<double> x, const std::function<Tensor(const Tensor&)>& of_b) {
+    const auto step = [&](const std::function<Tensor(const Tensor&)>& operation) {
+      const Tensor leaf_x = leaf(x), c = from_vector({1, 100, 1, 1}, {4}, exact);
+      StepRecorder recorder({.values = true, .relus = &relus});
+      recorder.name(leaf_x, "x");
+      backward(sum(operation(leaf_x) * c));
+      return recorder.recording();
+    };
+    const Recording a = step([](const Tensor& t) { return relu(t); });
+    relus.begin_b();
+    result = RecordingComparison::of(a, step(of_b));
+    result.relus = relus.elements();
+    result.relus_alike = relus.changed();
+  }
+};
+
+TEST(RecordingComparison, RelusThatRoundingDecidesDoNotCount) {
+  const auto rounded = [](const Tensor& x) { return relu(affine(x, 1, -1e-16)); };
+  const TwoRelus to_zero({1, 1e-16, 2, -3}, rounded),
+      from_zero({1, 0, 2, -3}, [](const Tensor&x) { return relu(affine(x, 1, 1e-16)); });
+  for (const TwoRelus* two : {&to_zero, &from_zero}) {
+    EXPECT_EQ(two->relus.changed(), 1);
+    EXPECT_EQ(two->relus.elements(), 4);
+    EXPECT_TRUE(two->result.agrees(2)) << two->result.text(2, 0);
+    EXPECT_THAT(two->result.text(2, 0),
+                HasSubstr("\nrelu: 1 of 4 elements decide otherwise in B, next to 0 and within "
+                          "rounding; B goes on as A decides, so that they do not count "
+                          "(--tolerance)\n"));
+    EXPECT_THAT(two->result.json(2), HasSubstr("\"relus\":4,\"relus_decided_as_a\":1"));
+  }
+}
+
+// A relu that cuts off at 1e-14: 45 units, as the tolerance allows; but the others are equal.
+TEST(RecordingComparison, RelusThatDifferByMoreThanRoundingCount) {
+  const TwoRelus cut({1, 1e-14, 2, -3}, [](const Tensor& x) {
+    return relu(
+        where(greater(x, full(x.shape(), 1e-13, x.options())), x, zeros(x.shape(), x.options())));
+  });
+  EXPECT_EQ(cut.relus.changed(), 0);
+  EXPECT_FALSE(cut.result.agrees(512));
+  EXPECT_EQ(cut.result.first_beyond(512, true)->name, "x");
+  // Beside one that rounding decides, a wrong slope is found.
+  const TwoRelus wrong({1, 1e-16, 2, -3},
+                       [](const Tensor& x) { return relu(affine(x, 1.0 + 1e-12, -2e-16)); });
+  EXPECT_EQ(wrong.relus.changed(), 1);
+  EXPECT_FALSE(wrong.result.agrees(512));
 }
 
 // A tensor of a file over f32 values that outlive it.

@@ -64,6 +64,7 @@ TEST(RecordingFile, ComesBackAsItWas) {
     for (size_t k = 0; k < a.given.size(); ++k) EXPECT_EQ(a.given[k].sum.all, b.given[k].sum.all);
   }
   EXPECT_EQ(StepFrames(before).text(1), StepFrames(after).text(1));
+  EXPECT_THAT(recording_json(after), HasSubstr("\"example\":\"y["));
 }
 
 TEST(RecordingFile, OtherFilesAreRefused) {
@@ -75,7 +76,8 @@ TEST(RecordingFile, OtherFilesAreRefused) {
   EXPECT_EQ(message("format", "pt"),
             "t.safetensors: expected a recording of whisker study record, got another safetensors "
             "file.");
-  EXPECT_THAT(message("version", "2"), HasSubstr("expected version 1 of the format, got '2'"));
+  EXPECT_THAT(message("version", "3"), HasSubstr("expected version 1 or 2 of the format, got '3'"));
+  EXPECT_EQ(message("version", "1"), "no error");
   EXPECT_THAT(message("recording", "{"), HasSubstr("t.safetensors"));
   EXPECT_THAT(
       message("recording", "{\"network\":\"\",\"beside\":0,\"beside_ms\":0,\"entries\":[]}"),
@@ -97,6 +99,8 @@ TEST(RecordingFile, EveryIndexAndShapeIsChecked) {
   EXPECT_NE(message("\"input_outputs\":[0,0]", "\"input_outputs\":[0,1]"), "no error");
   EXPECT_THAT(message("\"input_positions\":[0,1]", "\"input_positions\":[0]"),
               HasSubstr("as many inputs"));
+  EXPECT_THAT(message("\"input_examples\":[", "\"input_examples\":[\"one\","),
+              HasSubstr("as many input_examples as inputs"));
   EXPECT_THAT(message("\"shape\":[60,2]", "\"shape\":[2,60]"), HasSubstr("expected f32 (2,60)"));
   EXPECT_THAT(message("\"shape\":[60,2]", "\"shape\":[4611686018427387904,4]"),
               HasSubstr("t.safetensors"));

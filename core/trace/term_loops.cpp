@@ -1,0 +1,129 @@
+// Each coordinate bounds the loops that it is made of: by what the loops inside can still add to
+// it.
+#include "core/trace/term_loops.h"
+
+#include "core/trace/op_links.h"
+
+#include <algorithm>
+
+namespace whisker {
+namespace {
+
+// A coordinate while the loops run. `inside` is the most that the loops within loop l add to it.
+struct Bounds {
+  size_t tensor;
+  int64_t low, high;  // that it may have
+  int64_t stride;     // of its axis
+  int64_t at = 0;
+  std::vector<int64_t> factors, inside;  // by loop
+};
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return a > 0 ? (a + b - 1) / b : -(-a / b);
+}
+int64_t floor_div(int64_t a, int64_t b) {
+  return -ceil_div(-a, b);
+}
+
+class Nest {
+ public:
+  Nest(std::vector<int64_t> extents, std::vector<Bounds> bounds, TermLoops::Elements elements,
+       const std::function<void(const TermLoops::Elements&)>& at, int64_t most)
+      : extents_(std::move(extents)),
+        bounds_(std::move(bounds)),
+        elements_(elements),
+        at_(at),
+        left_(most) {}
+
+  void run(size_t loop = 0) {
+    if (loop == extents_.size()) {
+      --left_;
+      at_(elements_);
+      return;
+    }
+    int64_t first = 0, last = extents_[loop] - 1;
+    for (const Bounds& one : bounds_) {
+      const int64_t factor = one.factors[loop];
+      if (factor == 0) continue;
+      first = std::max(first, ceil_div(one.low - one.at - one.inside[loop], factor));
+      last = std::min(last, floor_div(one.high - one.at, factor));
+    }
+    for (int64_t counter = first; counter <= last && left_ > 0; ++counter) {
+      move(loop, counter);
+      run(loop + 1);
+      move(loop, -counter);
+    }
+  }
+
+ private:
+  void move(size_t loop, int64_t by) {
+    for (Bounds& one : bounds_) {
+      one.at += one.factors[loop] * by;
+      elements_[one.tensor] += one.factors[loop] * by * one.stride;
+    }
+  }
+
+  std::vector<int64_t> extents_;
+  std::vector<Bounds> bounds_;
+  TermLoops::Elements elements_;
+  const std::function<void(const TermLoops::Elements&)>& at_;
+  int64_t left_;
+};
+
+}  // namespace
+
+size_t TermLoops::loop(int64_t extent) {
+  extents_.push_back(extent);
+  return extents_.size() - 1;
+}
+
+std::vector<LoopCoordinate> TermLoops::loops_over(const Shape& shape) {
+  std::vector<LoopCoordinate> coordinates;
+  for (const int64_t extent : shape) coordinates.push_back({extent, {{loop(extent), 1}}, 0});
+  return coordinates;
+}
+
+void TermLoops::set(size_t tensor, std::vector<LoopCoordinate> coordinates) {
+  coordinates_[tensor] = std::move(coordinates);
+  is_set_[tensor] = true;
+}
+
+void TermLoops::visit(size_t tensor, int64_t element,
+                      const std::function<void(const Elements&)>& at, int64_t most) const {
+  if (element >= 0 && !is_set_[tensor]) return;
+  std::vector<Bounds> bounds;
+  Elements elements;
+  for (size_t t = 0; t < most_tensors; ++t) {
+    elements[t] = is_set_[t] ? 0 : -1;
+    int64_t stride = 1, rest = element;
+    for (size_t axis = coordinates_[t].size(); axis-- > 0;) {
+      const LoopCoordinate& one = coordinates_[t][axis];
+      if (one.extent <= 0) return;
+      Bounds bound{.tensor = t,
+                   .low = 0,
+                   .high = one.extent - 1,
+                   .stride = stride,
+                   .at = one.offset,
+                   .factors = std::vector<int64_t>(extents_.size(), 0),
+                   .inside = {}};
+      if (element >= 0 && t == tensor) {
+        bound.low = bound.high = rest % one.extent;
+        rest /= one.extent;
+      }
+      for (const auto& [loop, factor] : one.terms) bound.factors[loop] = factor;
+      bound.inside.resize(extents_.size(), 0);
+      for (size_t loop = extents_.size(); loop-- > 1;) {
+        bound.inside[loop - 1] = bound.inside[loop] + bound.factors[loop] * (extents_[loop] - 1);
+      }
+      const bool constant = one.terms.empty();
+      if (constant && (one.offset < bound.low || one.offset > bound.high)) return;
+      elements[t] += one.offset * stride;
+      stride *= one.extent;
+      if (!constant) bounds.push_back(std::move(bound));
+    }
+    if (element >= 0 && t == tensor && rest != 0) return;  // beyond the end
+  }
+  Nest(extents_, std::move(bounds), elements, at, most).run();
+}
+
+}  // namespace whisker
