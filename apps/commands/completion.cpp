@@ -93,7 +93,9 @@ std::vector<Row> completion_table(const CLI::App& app) {
   std::vector<std::string> networks = builtin_network_names();
   for (std::string& preset : preset_names()) networks.push_back(std::move(preset));
   rows.push_back({{std::begin(study_contexts), std::end(study_contexts)}, networks});
-  rows.push_back({{"whisker study gradcheck^"}, gradcheck_operators()});
+  std::vector<std::string> checked = gradcheck_operators();
+  checked.insert(checked.end(), networks.begin(), networks.end());
+  rows.push_back({{"whisker study gradcheck^"}, checked});
   rows.push_back({{"whisker study grade^"}, exercise_names()});
   return rows;
 }

@@ -6,6 +6,7 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"
 #include "core/io/text.h"
+#include "layers/builder/presets.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -78,7 +79,18 @@ int run_study_gradcheck(const GradcheckArguments& arguments, const Invocation& i
                       request.seed));
     }
   }
+  std::error_code unknown;
+  const bool is_file = std::filesystem::exists(target.name, unknown);
+  const bool named = std::ranges::count(operators, target.name) > 0;
+  if (target.expression.empty() && !named && !is_file && find_preset(target.name)) {
+    ShownConfig shown = read_study_config(target, invocation);
+    request.config = std::move(shown.config);
+    if (request.network.classes == 0) request.network.classes = shown.classes;
+  }
   const GradcheckReport report = run_gradcheck(request);
+  if (invocation.verbosity >= 0) {
+    for (const std::string& note : report.notes) tell(note + "\n");
+  }
   if (file) {
     file->write(report.svg());
     outputs.commit(*file, "-o", gradcheck_svg);
@@ -94,10 +106,10 @@ void add_gradcheck_command(CLI::App& study, Invocation& invocation) {
   CLI::App* gradcheck = study.add_subcommand(
       "gradcheck", "Compare gradients with f64 finite differences; exit code 1 when one is wrong");
   gradcheck->add_option("WHAT", arguments->target.name,
-                        "An operator, a YAML file, a built-in network, or all operators: all. "
-                        "Without it they are listed");
+                        "An operator, a YAML file, a preset, a built-in network, or all operators: "
+                        "all. Without it operators are listed");
   gradcheck->add_option("OVERRIDES", arguments->target.arguments,
-                        "section.key=value, for a YAML file; with -e NAME=VALUE");
+                        "section.key=value, for a YAML file or a preset; with -e NAME=VALUE");
   add_expression(gradcheck, arguments->target);
   add_network_options(gradcheck, arguments->target, "Examples in the batch (2)");
   GradcheckRequest& request = arguments->request;

@@ -61,8 +61,9 @@ int run_gradient_flow(const FlowArguments& arguments, const Invocation& invocati
 void refuse_no_run(const char* command, const std::string& run) {
   std::error_code none;
   if (std::filesystem::is_regular_file(std::filesystem::path(run) / "config.yaml", none)) return;
-  fail(ErrorKind::usage, "{}: expected the folder of a run, got {}, which has no config.yaml.",
-       command, excerpt(run));
+  const bool file = std::filesystem::is_regular_file(run, none);
+  fail(ErrorKind::usage, "{}: expected the folder of a run, got {}{}.", command, excerpt(run),
+       file ? ", which is a file" : ", which has no config.yaml");
 }
 
 void add_gradient_flow_command(CLI::App& study, Invocation& invocation) {

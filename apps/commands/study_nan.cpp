@@ -2,6 +2,7 @@
 #include "apps/commands/study_run.h"
 #include "apps/study/nan_report.h"
 #include "apps/terminal/terminal.h"
+#include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "core/ops/checks.h"
 #include "train/experiment.h"
@@ -22,7 +23,13 @@ struct NanArguments {
 std::filesystem::path kept_step_of(const std::string& run) {
   std::error_code none;
   const std::filesystem::path folder = run;
-  if (std::filesystem::is_regular_file(folder, none)) return folder;
+  if (std::filesystem::is_regular_file(folder, none)) {
+    if (file_ending(run) == ".safetensors") return folder;
+    fail(ErrorKind::usage,
+         "study nan: expected the folder of a run, or the file non_finite.safetensors in it, got "
+         "{}.",
+         excerpt(run));
+  }
   refuse_no_run("study nan", run);
   const std::filesystem::path file = folder / "non_finite.safetensors";
   if (std::filesystem::exists(file, none)) return file;

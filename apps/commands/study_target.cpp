@@ -40,6 +40,11 @@ Recording record_twice(const StudyStep& step, bool values, ReluDecisions* relus 
   return record_once(step, values, relus);
 }
 
+void tell_assumed(const StudyStep& step, const Invocation& invocation) {
+  if (step.assumed.empty() || invocation.verbosity < 0) return;
+  tell(fmt::format("study: {}\n", step.assumed));
+}
+
 bool is_recording(const StudyTarget& target) {
   return target.expression.empty() && file_ending(target.name) == ".safetensors";
 }
@@ -50,8 +55,16 @@ StudyStep network_step(ShownConfig shown, StudyOptions options, const Invocation
   const Device device = chosen_device(config.device, invocation);
   options.tensor = {.dtype = compute_dtype(config.precision, device), .device = device};
   configure_backend(config, options.tensor.device);
+  std::string assumed = fmt::format("inputs are random numbers of seed={}", config.seed);
+  if (config.init.from.empty()) {
+    assumed += ", weights those that training begins with; init.from=WEIGHTS decides otherwise";
+  }
   const auto network = std::make_shared<StudyNetwork>(std::move(config), options);
+  if (invocation.verbosity >= 0) {
+    for (const std::string& note : network->notes()) tell(note + "\n");
+  }
   return {.title = network->describe(),
+          .assumed = std::move(assumed),
           .device = options.tensor.device,
           .dtype = options.tensor.dtype,
           .run = [network](StepObserver& recorder) { network->run(recorder); },
@@ -218,7 +231,9 @@ Recording record_target(const StudyTarget& target, bool values, const Invocation
     if (outputs) outputs->add_input(target.name);
     return read_recording_file(target);
   }
-  return record_twice(study_step(target, invocation, outputs), values, target.relus);
+  const StudyStep step = study_step(target, invocation, outputs);
+  if (values) tell_assumed(step, invocation);
+  return record_twice(step, values, target.relus);
 }
 
 MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
@@ -228,6 +243,7 @@ MeasuredStep record_measured(const StudyTarget& target, bool values, const Invoc
             .times = "times and ceilings are the recording's"};
   }
   const StudyStep step = study_step(target, invocation, outputs);
+  if (values) tell_assumed(step, invocation);
   const Ceilings ceilings = measure_ceilings(step.device, step.dtype);
   backend_of(step.device).empty_cache();
   const auto start = std::chrono::steady_clock::now();

@@ -4,6 +4,7 @@
 
 #include "apps/study/expression_functions.h"
 #include "core/autograd/autograd.h"
+#include "core/autograd/observer.h"
 #include "core/io/text.h"
 #include "core/memory/memory.h"
 #include "core/tensor/philox.h"
@@ -11,8 +12,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 #include <variant>
+
+#include <fmt/ranges.h>
 
 namespace whisker {
 namespace {
@@ -157,10 +161,10 @@ class Evaluator {
     if (!function) {
       const std::vector<std::string> names = expression_function_names();
       const std::string nearest = nearest_name(f.text, names);
-      source_.refuse(f.at,
-                     fmt::format("no operator is called {}{}", excerpt(f.text),
-                                 nearest.empty() ? std::string()
-                                                 : fmt::format("; did you mean '{}'?", nearest)));
+      const std::string known = nearest.empty()
+                                    ? fmt::format(": it is none of {}", fmt::join(names, ", "))
+                                    : fmt::format("; did you mean '{}'?", nearest);
+      source_.refuse(f.at, fmt::format("no operator is called {}{}", excerpt(f.text), known));
     }
     // Each call of randn() in a formula draws other numbers.
     ExpressionCall call(source_, f, options_.tensor, options_.seed + ++calls_);
@@ -200,15 +204,23 @@ void collect_names(const Formula& f, std::vector<std::string>& names) {
 Expression::Expression(const std::string& formula, const std::vector<NamedFormula>& bindings,
                        const Options& options)
     : formula_(formula), options_(options) {
-  std::vector<std::string> used;
-  for (const Statement& one : parse_program(loss_source(formula))) collect_names(one.value, used);
+  std::vector<std::string> used, named;
+  for (const Statement& one : parse_program(loss_source(formula))) {
+    collect_names(one.value, used);
+    named.push_back(one.name);
+  }
+  for (const NamedFormula& binding : bindings) named.push_back(binding.name);
   const NoGrad off_tape;
   for (const NamedFormula& binding : bindings) {
     const FormulaSource source{.what = fmt::format("study -e: {}", binding.name),
                                .text = binding.text};
     if (std::find(used.begin(), used.end(), binding.name) == used.end()) {
-      fail(ErrorKind::usage, "study -e: {} has a value, but the formula does not use it: {}.",
-           excerpt(binding.name), excerpt(formula));
+      const auto without = std::ranges::find_if(used, [&](const std::string& one) {
+        return std::ranges::count(named, one) == 0 && !find_expression_function(one);
+      });
+      fail(ErrorKind::usage, "study -e: {} has a value, but the formula does not use it: {}{}.",
+           excerpt(binding.name), excerpt(formula),
+           without == used.end() ? "" : fmt::format(", in which {} has none", excerpt(*without)));
     }
     for (const auto& [name, tensor] : tensors_) {
       if (name == binding.name) fail(ErrorKind::usage, "study -e: {} has two values.", name);
@@ -236,6 +248,8 @@ Tensor Expression::loss() const {
   Evaluator evaluate(source, options_, Names(tensors_.begin(), tensors_.end()));
   Tensor loss;
   for (const Statement& statement : program) {
+    std::optional<TapeScope> part;  // a part's name is its operators' layer
+    if (!statement.name.empty()) part.emplace(statement.name);
     ExpressionValue value = evaluate(statement.value);
     if (!statement.name.empty()) {
       evaluate.define(statement.name, std::move(value));

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 
 Tensor tensor_of(const ExpressionValue& value, TensorOptions options,
@@ -37,6 +39,7 @@ Tensor tensor_of(const ExpressionValue& value, TensorOptions options,
 }
 
 const ExpressionValue& ExpressionCall::take(const char* name) {
+  asked_.emplace_back(name);
   for (Argument& one : values_) {
     if (!one.used && one.name == name) {
       one.used = true;
@@ -52,7 +55,8 @@ const ExpressionValue& ExpressionCall::take(const char* name) {
   refuse(fmt::format("{} needs {}", call_.text, name));
 }
 
-bool ExpressionCall::has(const char* name) const {
+bool ExpressionCall::has(const char* name) {
+  asked_.emplace_back(name);
   return std::any_of(values_.begin(), values_.end(), [&](const Argument& one) {
     return !one.used && (one.name.empty() || one.name == name);
   });
@@ -159,8 +163,14 @@ ActivationSpec ExpressionCall::activation(const char* name) {
 void ExpressionCall::finish() const {
   for (const Argument& one : values_) {
     if (one.used) continue;
-    refuse(one.name.empty() ? fmt::format("{} has too many arguments", call_.text)
-                            : fmt::format("{} has no argument {}", call_.text, excerpt(one.name)));
+    std::vector<std::string> known;
+    for (const std::string& asked : asked_) {
+      if (std::ranges::count(known, asked) == 0) known.push_back(asked);
+    }
+    const std::string takes = fmt::format("; it takes {}", fmt::join(known, ", "));
+    refuse(one.name.empty()
+               ? fmt::format("{} has too many arguments{}", call_.text, takes)
+               : fmt::format("{} has no argument {}{}", call_.text, excerpt(one.name), takes));
   }
 }
 

@@ -35,7 +35,7 @@ class ExpressionCall {
 
   /// The next argument without a name, or the one of this name.
   Tensor tensor(const char* name);
-  bool has(const char* name) const;
+  bool has(const char* name);
   std::vector<Tensor> tensors(const char* name);
   double number(const char* name);
   double number(const char* name, double usual) { return has(name) ? number(name) : usual; }
@@ -68,6 +68,7 @@ class ExpressionCall {
   TensorOptions options_;
   uint64_t seed_;
   std::vector<Argument> values_;
+  std::vector<std::string> asked_;  // names of arguments that the operator looked for
 };
 
 using ExpressionFunction = Tensor (*)(ExpressionCall&);

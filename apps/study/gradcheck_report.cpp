@@ -36,12 +36,16 @@ size_t GradcheckReport::wrong() const {
 }
 
 std::string GradcheckReport::text(size_t width) const {
-  std::string text = heading.empty() ? "" : heading + "\n\n";
+  std::string text;
   const auto add_lines = [&](const std::string& line) {
     text += width == 0
                 ? line + "\n"
                 : fmt::format("{}\n", fmt::join(wrap_text(line, width, CutWords::never), "\n  "));
   };
+  if (!heading.empty()) {
+    add_lines(heading);
+    text += '\n';
+  }
   std::vector<std::string> headings = {"tensor",    "shape",  ">checked", "worst at",
                                        ">gradient", ">slope", ">error",   "verdict"};
   if (!owners.empty()) headings.insert(headings.begin(), "op");

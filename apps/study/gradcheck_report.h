@@ -5,6 +5,7 @@
 #include "core/autograd/gradcheck.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ struct GradcheckRequest {
   /// A row of operator_table() with operands, "all", a built-in network, or a configuration file;
   /// nothing with an expression.
   std::string what;
+  std::optional<Config> config = {};        ///< of `what`, where that is a preset
   std::vector<std::string> overrides = {};  ///< for a configuration; bindings of an expression
   std::string expression = {};
   uint64_t seed = 0;  ///< of an expression's random numbers
@@ -28,7 +30,8 @@ struct GradcheckRequest {
 };
 
 struct GradcheckReport {
-  std::string heading = {};  ///< "" for operators
+  std::string heading = {};             ///< "" for operators
+  std::vector<std::string> notes = {};  ///< about a network's weights
   std::vector<GradcheckResult> results = {};
   std::vector<std::string> owners = {};  ///< one per result, or none: the operators
   double tolerance = 1e-6;
@@ -56,6 +59,10 @@ std::vector<double> sweep_steps();
 std::string gradcheck_choices(size_t width = 0);
 /// The names of those operators, and "all".
 std::vector<std::string> gradcheck_operators();
+
+/// Which of `count` parameters are checked where all would take `too_much` times the time allowed:
+/// the first, the last and those evenly between, at least eight.
+std::vector<size_t> checked_parameters(size_t count, double too_much);
 
 /// Checks each operand of `op` at its usual arguments; with `second_order` also dy. Throws usage
 /// then for an operator without gradients of gradients.

@@ -14,6 +14,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 namespace whisker {
 namespace {
@@ -57,7 +60,8 @@ std::vector<GradcheckResult> check_loss(const GradcheckRequest& request,
 }
 
 GradcheckReport check_network(const GradcheckRequest& request) {
-  Config config = resolve_config(read_config(request.what, request.overrides));
+  Config config = resolve_config(request.config ? *request.config
+                                                : read_config(request.what, request.overrides));
   StudyOptions options = request.network;
   options.tensor = {.dtype = DType::f64, .device = reference_device};
   if (options.batch == 0) options.batch = 2;
@@ -77,19 +81,32 @@ GradcheckReport check_network(const GradcheckRequest& request) {
   };
   shrink(full, size, options, work);
   if (work(options) > multiply_adds_budget && request.elements == 0) check.elements = 1;
-  const bool quick = work(options) <= multiply_adds_budget;
+  const double too_much = work(options) / multiply_adds_budget;
   const StudyNetwork network(std::move(config), options);
-  std::vector<GradcheckInput> inputs;
+  std::vector<GradcheckInput> trained, inputs;
   for (const auto& parameter : network.arena().parameters()) {
-    if (parameter->trainable()) inputs.push_back({parameter->name(), parameter->value()});
+    if (parameter->trainable()) trained.push_back({parameter->name(), parameter->value()});
+  }
+  for (const size_t i : checked_parameters(trained.size(), request.elements == 0 ? too_much : 0)) {
+    inputs.push_back(trained[i]);
   }
   GradcheckReport report = report_of(request);
   report.results = check_loss(
       request, [&] { return network.loss(); }, inputs, check);
+  report.notes = network.notes();
   std::string& heading = report.heading = network.describe();
+  std::vector<std::string> less;
   if (options.*size != full) {
-    heading += fmt::format(" ({} instead of {} {}, so that this takes {})", options.*size, full,
-                           sequences ? "steps" : "pixels a side", quick ? "seconds" : "minutes");
+    less.push_back(fmt::format("{} instead of {} {}", options.*size, full,
+                               sequences ? "steps" : "pixels a side"));
+  }
+  if (inputs.size() < trained.size()) {
+    less.push_back(
+        fmt::format("{} of {} parameters, --elements 1 checks all", inputs.size(), trained.size()));
+  }
+  if (!less.empty()) {
+    heading += fmt::format(" ({}, so that this takes {})", fmt::join(less, "; "),
+                           too_much <= 1 ? "seconds" : "minutes");
   }
   return report;
 }
@@ -166,7 +183,19 @@ std::string gradcheck_choices(size_t width) {
   }
   return table.str("", width) +
          "\nwhisker study gradcheck OPERATOR checks one of these, 'all' all of them,\n"
-         "a YAML file its network, -e a formula.\n";
+         "a YAML file or a preset its network, -e a formula.\n";
+}
+
+std::vector<size_t> checked_parameters(size_t count, double too_much) {
+  constexpr size_t fewest = 8;
+  const double fit =
+      too_much <= 1 ? static_cast<double>(count) : static_cast<double>(count) / too_much;
+  const size_t checked = std::min(count, std::max(static_cast<size_t>(fit), fewest));
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < checked; ++i) {
+    indices.push_back(checked < 2 ? i : i * (count - 1) / (checked - 1));
+  }
+  return indices;
 }
 
 std::vector<std::string> gradcheck_operators() {
@@ -192,7 +221,14 @@ GradcheckReport run_gradcheck(const GradcheckRequest& request) {
     return check_operators(request);
   }
   const std::string ending = file_ending(request.what);
-  if (ending == ".yaml" || ending == ".yml" || std::filesystem::exists(request.what)) {
+  if (ending == ".safetensors") {
+    fail(ErrorKind::usage,
+         "study gradcheck: {}: expected an operator, a preset or a YAML file, got a safetensors "
+         "file. A network is checked with its weights by init.from={}.",
+         excerpt(request.what), printable(request.what));
+  }
+  if (request.config || ending == ".yaml" || ending == ".yml" ||
+      std::filesystem::exists(request.what)) {
     return check_network(request);
   }
   if (const BuiltinNetwork* const network = find_builtin_network(request.what)) {
@@ -205,10 +241,12 @@ GradcheckReport run_gradcheck(const GradcheckRequest& request) {
   }
   const std::string nearest = nearest_name(request.what, names);
   if (!nearest.empty()) {
-    fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}; did you mean '{}'?",
+    fail(ErrorKind::usage,
+         "study gradcheck: no operator, preset or file is called {}; did you mean '{}'?",
          excerpt(request.what), nearest);
   }
-  fail(ErrorKind::usage, "study gradcheck: no operator or file is called {}. Operators: {}.",
+  fail(ErrorKind::usage,
+       "study gradcheck: no operator, preset or file is called {}. Operators: {}.",
        excerpt(request.what), fmt::join(names, ", "));
 }
 

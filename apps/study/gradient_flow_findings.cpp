@@ -3,6 +3,7 @@
 // Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks").
 #include "apps/study/gradient_flow.h"
 #include "core/io/counted.h"
+#include "core/io/text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -75,9 +76,11 @@ std::vector<std::string> GradientFlow::findings() const {
   }
   if (!none.empty()) {
     found.push_back(fmt::format(
-        "No gradient arrives at {} in step {}: nothing before {} learns there. whisker study why "
-        "gives the path and the place where it dies.",
-        none.text(), step, none.one() ? "it" : "them"));
+        "No gradient arrives at {0} in step {1}: nothing before {2} learns there. whisker study "
+        "why "
+        "{3}/config.yaml PARAMETER init.from={3}/best.safetensors shows for random inputs where it "
+        "dies.",
+        none.text(), step, none.one() ? "it" : "them", printable(run)));
   }
   if (!unasked.empty()) {
     found.push_back(
@@ -109,15 +112,20 @@ std::vector<std::string> GradientFlow::findings() const {
   }
   NameList fast, slow;
   for (const LayerFlow& one : layers) {
+    const auto size = [](double value) { return std::isfinite(value) ? value : 0; };
+    const auto largest = std::ranges::max_element(one.update, {}, size);
+    if (std::isfinite(*largest) && *largest > large_update) {
+      const int64_t when = steps[static_cast<size_t>(largest - one.update.begin())];
+      fast.add(one.layer, fmt::format("{:.2g} in step {}", *largest, when));
+    }
     const double ratio = one.update[end];
-    if (ratio > large_update) fast.add(one.layer, fmt::format("{:.2g}", ratio));
     if (ratio > 0 && ratio < small_update) slow.add(one.layer, fmt::format("{:.2g}", ratio));
   }
   if (!fast.empty()) {
     found.push_back(fmt::format(
-        "One update changes more than a tenth of the weights' norm in step {}: {}. About a "
-        "thousandth is usual: lower optimizer.lr.",
-        step, fast.text()));
+        "One update changes more than a tenth of the weights' norm: {}. About a thousandth is "
+        "usual: lower optimizer.lr, or let schedule.warmup begin with less.",
+        fast.text()));
   }
   if (!slow.empty()) {
     found.push_back(fmt::format(

@@ -125,11 +125,8 @@ class PageData {
       write("sum", given.sum, recording_.entries[to.entry].outputs[to.output].dtype);
       json_.end_object();
     });
-    json_.list("saved", entry.saved, [&](const TapeSaved& saved) {
-      json_.value(saved.what == "workspace"
-                      ? fmt::format("workspace {} {}", saved.shape, saved.dtype)
-                      : printable(saved.what));
-    });
+    json_.list("saved", saved_names(recording_, entry),
+               [&](const std::string& name) { json_.value(printable(name)); });
     json_.field("bytes", entry.saved_bytes()).key("forward_ms");
     write_number(json_, entry.forward_ms);
     json_.key("backward_ms");

@@ -9,6 +9,7 @@
 #include "layers/recurrent.h"
 #include "train/data/run_data.h"
 #include "train/model/freeze_layers.h"
+#include "train/model/initial_weights.h"
 #include "train/model/norm_batches.h"
 #include "train/planning/memory_advice.h"
 
@@ -77,6 +78,9 @@ StudyNetwork::StudyNetwork(Config config, const StudyOptions& options)
   arena_ = std::make_shared<ParameterArena>(
       model_.net->parameters(), options.tensor.device, static_cast<uint64_t>(config_.seed),
       arena_types(options.tensor.dtype, config_.train.accumulate > 1));
+  if (!config_.init.from.empty()) {
+    notes_ = load_initial_weights(config_, model_, *arena_, {}).notes;
+  }
   make_batch(options);
 }
 

@@ -1,5 +1,5 @@
 // The network of a configuration with a random batch (images, tokens, sequences of numbers), for
-// recording its tape. Needs no data and no weights file.
+// recording its tape. Needs no data and, without init.from, no weights file.
 #pragma once
 
 #include "core/parameters/parameters.h"
@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace whisker {
 
@@ -26,7 +27,9 @@ struct StudyOptions {
 
 class StudyNetwork {
  public:
-  /// Throws what build_model throws, and usage for patterns in `freeze` that match nothing.
+  /// The weights are those of init.from, or those that training begins with. Throws what
+  /// build_model and load_initial_weights throw, and usage for patterns in `freeze` that match
+  /// nothing.
   StudyNetwork(Config config, const StudyOptions& options);
 
   /// Mean loss of one training pass over the random batch: the same value every time.
@@ -42,6 +45,8 @@ class StudyNetwork {
   int64_t predicted_bytes() const;
 
   const Model& model() const { return model_; }
+  /// Messages for the user about the weights of init.from.
+  const std::vector<std::string>& notes() const { return notes_; }
   const ParameterArena& arena() const { return *arena_; }
   /// "keras_small, (32,64,64,3) f32 on cpu, 2 classes"; with lengths for sequences.
   std::string describe() const;
@@ -53,6 +58,7 @@ class StudyNetwork {
   BuildOptions build_;
   Model model_;
   std::shared_ptr<ParameterArena> arena_;
+  std::vector<std::string> notes_;
   DType dtype_;
   Tensor inputs_;   // (N,H,W,C), (T,N,F), or i64 (T,N)
   Tensor lengths_;  // i64 (N), or undefined

@@ -2,6 +2,7 @@
 // next to it, the operator's name tells the cause. Large tensors have no terms, but zeros that are
 // counted.
 #include "core/trace/gradient_paths.h"
+#include "core/trace/lost_terms.h"
 #include "core/trace/op_links.h"
 #include "core/trace/term_numbers.h"
 
@@ -18,14 +19,16 @@ struct CauseRow {
   std::string_view cause, reason;
 };
 constexpr CauseRow cause_rows[] = {
-    {" relu relu6 ", "dead relu", "y = 0"},
+    {" relu relu6 ", "dead relu", "slope 0"},
     {" tanh sigmoid softmax hard_sigmoid hard_swish gelu silu softplus ", "saturated",
-     "its slope is below 0.001"},
-    {" max min maximum minimum max_pool2d ", "lost maximum", "another element is chosen"},
+     "the slope is below 0.001"},
+    {" max min maximum minimum ", "lost maximum", "another element is chosen"},
+    {" max_pool2d conv2d_max_pool2d ", "lost maximum", "its windows choose other elements"},
     {" where ", "masked", "the condition chooses the other operand"},
     {" recurrent ", "masked", "these steps are behind the sequence's end"},
-    {" dropout drop_path ", "dropped", "the mask is 0"},
-    {" clamp ", "clamped", "x is beyond a bound"},
+    {" dropout drop_path ", "dropped", "the mask that was drawn is 0"},
+    {" clamp ", "clamped", "x is beyond a bound, slope 0"},
+    {" affine ", "zero factor", "it multiplies by 0"},
     {" embedding ", "no path", "no index of this batch reads the row"},
     {" binary_cross_entropy_with_logits cross_entropy ", "saturated",
      "the prediction equals the target"},
@@ -37,6 +40,13 @@ LostGradient loss_of(std::string_view name) {
     return {.cause = std::string(row.cause), .reason = std::string(row.reason)};
   }
   return {.cause = "zero factor", .reason = fmt::format("the slope of {} is 0", name)};
+}
+
+// Of elements that have a part in no term.
+LostGradient unread_loss(const std::string& name) {
+  const LostGradient loss = loss_of(name);
+  if (loss.cause == "lost maximum" || loss.cause == "no path") return loss;
+  return {.cause = "no path", .reason = fmt::format("{} reads other elements", name)};
 }
 
 bool is_product(const TapeEntry& entry) {
@@ -54,7 +64,7 @@ LostGradient product_loss(const Recording& recording, const TapeEntry& entry, si
     const char* cause = "constant input";
     if (entry.name == "mul" && other.kind == TapeKind::constant) cause = "masked";
     if (position == 0 && entry.name != "mul") cause = "zero weight";
-    return {.cause = cause, .reason = fmt::format("{} = 0", recording.label(input.entry))};
+    return {.cause = cause, .reason = fmt::format("{} is 0", recording.label(input.entry))};
   }
   return loss_of(entry.name);
 }
@@ -67,17 +77,10 @@ bool is_certain(const std::vector<double>& logits, size_t row, size_t classes) {
   return own.size() < 2 || own[0] - own[1] > 15;
 }
 
-// Adds a term that is lost, beside those of the same reason.
-void add_loss(std::vector<LostGradient>& losses, LostGradient loss, int64_t count = 1) {
-  const auto found = std::find_if(losses.begin(), losses.end(), [&](const LostGradient& one) {
-    return one.cause == loss.cause && one.reason == loss.reason;
-  });
-  if (found != losses.end()) {
-    found->lost += count;
-    return;
-  }
-  loss.lost = count;
-  losses.push_back(std::move(loss));
+LostGradient counted_loss(LostGradient loss, int64_t lost, int64_t of) {
+  loss.lost = loss.terms = lost;
+  loss.of = loss.of_terms = of;
+  return loss;
 }
 
 // By the zeros of whole tensors, where terms are not known.
@@ -91,15 +94,14 @@ std::vector<LostGradient> losses_by_zeros(const Recording& recording, const Tape
   const std::string_view name = fused.empty() ? std::string_view(entry.name) : fused;
   std::vector<LostGradient> losses;
   if (name == "relu" || name == "relu6" || name == "dropout" || name == "drop_path") {
-    if (zeros(y) > 0) add_loss(losses, loss_of(name), zeros(y));
-    for (LostGradient& one : losses) one.of = y.shape.count();
+    if (zeros(y) > 0) losses.push_back(counted_loss(loss_of(name), zeros(y), y.shape.count()));
   }
   const TapeOutput* const other =
       is_product(entry) && position < 2 ? operand_at(recording, entry, 1 - position) : nullptr;
   if (losses.empty() && other && other->shape.count() > 0 &&
       zeros(*other) == other->shape.count()) {
-    add_loss(losses, product_loss(recording, entry, position), zeros(*other));
-    losses[0].of = losses[0].lost;
+    losses.push_back(
+        counted_loss(product_loss(recording, entry, position), zeros(*other), zeros(*other)));
   }
   return losses;
 }
@@ -113,14 +115,15 @@ std::vector<LostGradient> losses_behind_ends(const TapeEntry& entry, const TapeO
       static_cast<int64_t>(lengths->value.all.size()) != x.shape[1]) {
     return {};
   }
-  LostGradient loss = loss_of("recurrent");
+  int64_t lost = 0, of = 0;
   for (int64_t i = 0; i < x.shape.count(); ++i) {
     if (!reached.has(i)) continue;
-    ++loss.of;
+    ++of;
     const int64_t step = i / x.shape[2] / x.shape[1], row = i / x.shape[2] % x.shape[1];
-    loss.lost += static_cast<double>(step) >= lengths->value.all[static_cast<size_t>(row)];
+    lost += static_cast<double>(step) >= lengths->value.all[static_cast<size_t>(row)];
   }
-  return loss.lost > 0 ? std::vector{loss} : std::vector<LostGradient>();
+  if (lost == 0) return {};
+  return {counted_loss(loss_of("recurrent"), lost, of)};
 }
 
 // The factors of one operand's terms, by the rule.
@@ -145,25 +148,29 @@ class Factors {
   }
 
   // What loses the term's gradient `dy`, which is not 0; no cause where it goes on.
-  LostGradient loss(const OpLink& link, double dy) const {
+  LostTerm loss(const OpLink& link, double dy) const {
     const std::string_view fused = fused_activation(entry_);
     const double y = numbers_.value("y", link);
     if (!fused.empty() && fused != entry_.name) {
       const double slope = numbers_.value("dz", link) / dy;
-      if (is_lost(fused, slope)) return activation_loss(fused, y);
+      if (is_lost(fused, slope)) return {activation_loss(fused, y), Subject::result};
     }
     if (other_) {
       const int64_t at = link.operands[1 - position_];
       const bool known = at >= 0 && at < static_cast<int64_t>(other_->value.all.size());
       const bool zero = known && other_->value.all[static_cast<size_t>(at)] == 0;
-      return zero ? product_loss(recording_, entry_, position_) : LostGradient();
+      if (!zero) return {};
+      return {product_loss(recording_, entry_, position_), Subject::factor};
     }
     if (!term_) return {};
     const double slope =
         entry_.name == "softmax" ? y * (1 - y) : numbers_.evaluate(*term_, link) / dy;
-    if (!is_lost(entry_.name, slope)) return {};
+    // 0 / 0, where all rows are of classes that weigh 0.
+    const bool undefined = std::isnan(slope) && entry_.has_attribute("class_weight");
+    if (!undefined && !is_lost(entry_.name, slope)) return {};
     if (entry_.name == "cross_entropy") return row_loss(link);
-    return activation_loss(entry_.name, y);
+    const bool chooses = loss_of(entry_.name).cause == "lost maximum";
+    return {activation_loss(entry_.name, y), chooses ? Subject::operand : Subject::result};
   }
 
  private:
@@ -172,21 +179,27 @@ class Factors {
         loss_of(name).cause == "saturated" && name.find("cross_entropy") == std::string_view::npos;
     return gradual ? std::abs(slope) < least_slope : slope == 0;
   }
-  static LostGradient activation_loss(std::string_view name, double y) {
-    return name == "relu6" && y > 0 ? LostGradient{.cause = "clamped", .reason = "y = 6"}
-                                    : loss_of(name);
+  LostGradient activation_loss(std::string_view name, double y) const {
+    if (name == "relu6" && y > 0) return {.cause = "clamped", .reason = "slope 0 at y = 6"};
+    const std::vector<double> exponent = entry_.attribute("exponent");
+    if (name == "pow" && !exponent.empty() && exponent[0] > 1) {
+      return {.cause = "zero factor", .reason = "base 0, slope 0"};
+    }
+    return loss_of(name);
   }
-  LostGradient row_loss(const OpLink& link) const {
+  LostTerm row_loss(const OpLink& link) const {
     const TapeOutput* const x = operand_at(recording_, entry_, 0);
-    if (x->shape.rank() == 0) return loss_of(entry_.name);
+    const LostTerm equal{loss_of(entry_.name), Subject::operand};
+    if (x->shape.rank() == 0) return equal;
     const auto classes = static_cast<size_t>(x->shape[-1]);
     const std::vector<double> weights = entry_.attribute("class_weight");
     const size_t row = static_cast<size_t>(link.operands[0]) / classes;
     if (std::find(weights.begin(), weights.end(), 0.0) == weights.end() || x->value.all.empty() ||
         is_certain(x->value.all, row, classes)) {
-      return loss_of(entry_.name);
+      return equal;
     }
-    return {.cause = "class weight zero", .reason = "the weight of the row's class is 0"};
+    return {{.cause = "class weight zero", .reason = "the weight of the row's class is 0"},
+            Subject::row};
   }
 
   const Recording& recording_;
@@ -208,41 +221,45 @@ std::vector<LostGradient> lost_gradients(const Recording& recording, const TapeE
   }
   const OpRule* const rule = find_rule(entry.name);
   const bool norm = entry.name.find("_norm") != std::string::npos;  // whose terms mix all elements
-  std::vector<LostGradient> losses;
-  bool known = false;
-  if (rule && !norm) {
-    const Factors factors(recording, entry, *rule, input.position);
-    std::vector<bool> linked(static_cast<size_t>(operand.shape.count()));
-    int64_t terms = 0;
-    known = for_each_link(recording, entry, [&](const OpLink& link) {
-      const size_t slot = input.position - link.first_position;  // wraps where it is before
-      if (slot >= 4 || link.operands[slot] < 0 || !reached.has(link.operands[slot])) return;
-      linked[static_cast<size_t>(link.operands[slot])] = true;
-      const std::vector<double>& gradient = entry.outputs[link.output].gradient.all;
-      if (gradient.empty()) return;
-      const double dy = gradient[static_cast<size_t>(link.element)];
-      if (dy == 0) return;
-      ++terms;
-      LostGradient loss = factors.loss(link, dy);
-      if (!loss.cause.empty()) add_loss(losses, std::move(loss));
-    });
-    if (known && (entry.name == "max_pool2d" || entry.name == "embedding")) {  // elements count
-      terms = 0;
-      for (size_t i = 0; i < linked.size(); ++i) {
-        if (!reached.has(static_cast<int64_t>(i))) continue;
-        ++terms;
-        if (!linked[i]) add_loss(losses, loss_of(entry.name));
-      }
-    }
-    for (LostGradient& loss : losses) loss.of = terms;
+  if (!rule || norm) return losses_by_zeros(recording, entry, input.position);
+  const Factors factors(recording, entry, *rule, input.position);
+  const int64_t classes = operand.shape.rank() > 0 ? std::max<int64_t>(1, operand.shape[-1]) : 1;
+  std::vector<bool> linked(static_cast<size_t>(operand.shape.count()));
+  TermCount count;
+  const bool known = for_each_link(recording, entry, [&](const OpLink& link) {
+    const size_t slot = input.position - link.first_position;  // wraps where it is before
+    if (slot >= 4 || link.operands[slot] < 0 || !reached.has(link.operands[slot])) return;
+    const int64_t own = link.operands[slot];
+    linked[static_cast<size_t>(own)] = true;
+    const std::vector<double>& gradient = entry.outputs[link.output].gradient.all;
+    if (gradient.empty()) return;
+    const double dy = gradient[static_cast<size_t>(link.element)];
+    if (dy == 0) return;
+    const int64_t factor = slot < 2 ? link.operands[1 - slot] : -1;
+    count.add({link.element, factor, own, own / classes}, factors.loss(link, dy));
+  });
+  if (!known) return losses_by_zeros(recording, entry, input.position);
+  std::vector<LostGradient> losses = count.losses();
+  int64_t unread = 0, asked = 0;
+  for (size_t i = 0; i < linked.size(); ++i) {
+    if (!reached.has(static_cast<int64_t>(i))) continue;
+    ++asked;
+    unread += !linked[i];
   }
-  return known ? losses : losses_by_zeros(recording, entry, input.position);
+  // Others read a part as a matter of course.
+  const bool chooses = loss_of(entry.name).cause != "zero factor";
+  if (unread > 0 && (chooses || unread == asked)) {
+    losses.push_back(counted_loss(unread_loss(entry.name), unread, asked));
+  }
+  return losses;
 }
 
 LostGradient other_loss(const Recording& recording, const TapeEntry& entry, const TapeInput& input,
                         const std::vector<LostGradient>& losses) {
   const DType dtype = recording.entries[input.entry].outputs[input.output].dtype;
-  if (!losses.empty() && losses[0].lost == losses[0].of) return losses[0];
+  for (const LostGradient& one : losses) {
+    if (one.all()) return one;
+  }
   if (dtype == DType::f16) {
     return {.cause = "underflow", .reason = "less than half of 6e-08, the smallest f16, is 0"};
   }
@@ -255,11 +272,34 @@ LostGradient other_loss(const Recording& recording, const TapeEntry& entry, cons
     }
   }
   int64_t lost = 0;
-  for (const LostGradient& one : losses) lost += one.lost;
-  if (!losses.empty() && lost == losses[0].of) return losses[0];
+  for (const LostGradient& one : losses) {
+    if (one.of_terms == losses[0].of_terms) lost += one.terms;
+  }
+  if (!losses.empty() && lost == losses[0].of_terms) return losses[0];
   LostGradient loss = loss_of(entry.name);
   if (loss.cause != "zero factor") return loss;
   return {.cause = "cancelled", .reason = "terms that are not 0 add up to 0"};
+}
+
+std::optional<LostGradient> nearly_lost(const TapeEntry& entry, const TapeInput& input,
+                                        const std::vector<LostGradient>& losses, double arrives,
+                                        double given) {
+  if (!(given > 0 && std::isfinite(arrives))) return {};
+  if (!losses.empty()) {
+    constexpr double tiny = 1e-6;
+    const bool flat = losses[0].all() && losses[0].cause == "saturated";
+    return flat || given < tiny * arrives ? std::optional(losses[0]) : std::nullopt;
+  }
+  // Sums of dy alone, whose terms cannot be small by themselves.
+  const bool bias = input.position == 2 && (entry.name == "linear" || entry.name == "conv2d" ||
+                                            entry.name == "conv2d_max_pool2d");
+  const bool norm = input.position == 0 && entry.name.find("_norm") != std::string::npos;
+  if (!bias && !norm && entry.name != "add" && entry.name != "sub") return {};
+  const double rounding = entry.dtype() == DType::f64   ? 0x1p-53
+                          : entry.dtype() == DType::f32 ? 0x1p-24
+                                                        : 0;
+  if (given > 16 * rounding * arrives) return {};
+  return LostGradient{.cause = "cancelled", .reason = "terms add up to a rounding error"};
 }
 
 }  // namespace whisker

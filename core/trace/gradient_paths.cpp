@@ -2,6 +2,7 @@
 // arrives at these elements, and what each operand gets of it.
 #include "core/trace/gradient_paths.h"
 
+#include "core/trace/non_finite_origin.h"
 #include "core/trace/op_links.h"
 
 #include <algorithm>
@@ -11,11 +12,14 @@ namespace whisker {
 namespace {
 
 constexpr double unknown_norm = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_finite_norm = std::numeric_limits<double>::infinity();
 
 double norm_of(const std::vector<double>& values, const ElementSet& at) {
   double squares = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (at.has(static_cast<int64_t>(i))) squares += values[i] * values[i];
+    if (!at.has(static_cast<int64_t>(i))) continue;
+    if (!std::isfinite(values[i])) return not_finite_norm;
+    squares += values[i] * values[i];
   }
   return std::sqrt(squares);
 }
@@ -23,19 +27,16 @@ double norm_of(const std::vector<double>& values, const ElementSet& at) {
 class GradientTracer {
  public:
   GradientTracer(const Recording& recording, size_t parameter, std::optional<int64_t> element)
-      : recording_(recording), parameter_(parameter), read_(recording.entries.size()) {
-    for (const TapeEntry& entry : recording.entries) reached_.emplace_back(entry.outputs.size());
-    const TapeOutput& own = recording.entries[parameter].outputs[0];
-    if (element) {
-      reached_[parameter][0].add(*element, own.shape);
-    } else {
-      reached_[parameter][0].all = true;
-    }
-    for (size_t i = parameter + 1; i < recording.entries.size(); ++i) reach(i);
-    collect_given();
+      : recording_(recording), parameter_(parameter) {
     for (size_t i = 0; i < recording.entries.size(); ++i) {
       if (recording.entries[i].backward_step == 1) loss_ = i;
     }
+    reach_from(element);
+    if (loss_ && !uses_parameter(*loss_)) {
+      through_unread_ = true;
+      reach_from(element);
+    }
+    collect_given();
   }
 
   GradientPaths run() {
@@ -64,6 +65,20 @@ class GradientTracer {
                        [&](const TapeInput& one) { return reached(one).any(); });
   }
 
+  void reach_from(std::optional<int64_t> element) {
+    reached_.clear();
+    users_.clear();
+    read_.assign(recording_.entries.size(), false);
+    for (const TapeEntry& entry : recording_.entries) reached_.emplace_back(entry.outputs.size());
+    ElementSet& own = reached_[parameter_][0];
+    if (element) {
+      own.add(*element, recording_.entries[parameter_].outputs[0].shape);
+    } else {
+      own.all = true;
+    }
+    for (size_t i = parameter_ + 1; i < recording_.entries.size(); ++i) reach(i);
+  }
+
   // Which elements of the results an operator makes of those that are reached.
   void reach(size_t index) {
     const TapeEntry& entry = recording_.entries[index];
@@ -81,7 +96,8 @@ class GradientTracer {
         reached_[index][link.output].add(link.element, entry.outputs[link.output].shape);
       }
     });
-    if (known) return;
+    const bool any = std::ranges::any_of(reached_[index], &ElementSet::any);
+    if (known && (any || !through_unread_)) return;
     for (ElementSet& output : reached_[index]) output.all = true;
   }
 
@@ -109,8 +125,9 @@ class GradientTracer {
 
   double norm_at(const TapeOutput& output, const ElementSet& at) const {
     if (!output.gradient.known()) return unknown_norm;
-    return output.gradient.statistics ? output.gradient.statistics->norm
-                                      : norm_of(output.gradient.all, at);
+    if (!output.gradient.statistics) return norm_of(output.gradient.all, at);
+    const TensorStatistics& statistics = *output.gradient.statistics;
+    return statistics.not_finite > 0 ? not_finite_norm : statistics.norm;
   }
 
   // The norm of the gradient that arrives at those elements of the operator's results that the
@@ -150,8 +167,8 @@ class GradientTracer {
     if (own.kind == TapeKind::constant) {
       ends.push_back({parameter_,
                       {"frozen",
-                       "it wants no gradient: a frozen layer, an input, or "
-                       "const(...)"}});
+                       "no gradient is asked of it: it is an input, const(...), or frozen by the "
+                       "configuration (freeze)"}});
       return;
     }
     for (size_t i = users_.size(); i-- > 0;) find_ends_at(users_[i], ends);
@@ -161,10 +178,7 @@ class GradientTracer {
   void find_ends_at(size_t index, std::vector<GradientEnd>& ends) const {
     const TapeEntry& entry = recording_.entries[index];
     if (!entry.recorded) {
-      const bool detached = entry.name == "detach";
-      ends.push_back(
-          {index,
-           {detached ? "detached" : "no path", fmt::format("{} passes no gradient", entry.name)}});
+      ends.push_back({index, unrecorded_loss(entry)});
       return;
     }
     if (entry.backward_step == 0) {
@@ -172,16 +186,29 @@ class GradientTracer {
         ends.push_back({index, {"no path", "its result does not lead to the loss"}});
       return;
     }
-    if (!(arrives(index) > 0)) return;
     for (const TapeInput& input : entry.inputs) {
       if (!reached(input).any()) continue;
-      const double given = gives(index, input);
-      const auto losses = lost_gradients(recording_, entry, input, reached(input));
-      const bool all_lost = !losses.empty() && losses[0].of > 0 && losses[0].lost == losses[0].of;
-      if (given == 0 || (all_lost && losses[0].cause == "saturated")) {
-        ends.push_back({index, other_loss(recording_, entry, input, losses), given != 0});
-      }
+      if (auto end = end_at(index, input)) ends.push_back(std::move(*end));
     }
+  }
+
+  static LostGradient unrecorded_loss(const TapeEntry& entry) {
+    return {entry.name == "detach" ? "detached" : "no path",
+            fmt::format("{} passes no gradient", entry.name)};
+  }
+
+  // Whether what arrives at the operator, or all but a rest, is lost on the way to its operand.
+  std::optional<GradientEnd> end_at(size_t index, const TapeInput& input) const {
+    const TapeEntry& entry = recording_.entries[index];
+    const double arriving = arrives(index);
+    if (!(arriving > 0)) return {};
+    const double given = gives(index, input);
+    const auto losses = lost_gradients(recording_, entry, input, reached(input));
+    if (given == 0) return GradientEnd{index, other_loss(recording_, entry, input, losses)};
+    if (auto loss = nearly_lost(entry, input, losses, arriving, given)) {
+      return GradientEnd{index, std::move(*loss), true};
+    }
+    return {};
   }
 
   void count_paths() {
@@ -222,8 +249,11 @@ class GradientTracer {
       Step& last = steps.back();
       if (last.index == parameter_) {
         paths.emplace_back();
-        for (const Step& step : steps)
-          paths.back().push_back(hop(step.index, step.ways, step.taken));
+        for (size_t i = 0; i + 1 < steps.size(); ++i) {
+          paths.back().push_back(hop(steps[i].index, steps[i].ways, steps[i].taken));
+        }
+        const Step& from = steps[steps.size() - 2];
+        paths.back().push_back(last_hop(from.index, *from.ways[from.taken - 1]));
       }
       if (last.taken == last.ways.size()) {
         steps.pop_back();
@@ -237,13 +267,31 @@ class GradientTracer {
 
   GradientHop hop(size_t index, const std::vector<const TapeInput*>& ways_on, size_t taken) const {
     const TapeEntry& entry = recording_.entries[index];
-    if (index == parameter_) return {index, norm_at(entry.outputs[0], reached_[index][0])};
     const TapeInput& input = *ways_on[taken - 1];
-    return {index, arrives(index), lost_gradients(recording_, entry, input, reached(input))};
+    GradientHop result{index, arrives(index),
+                       lost_gradients(recording_, entry, input, reached(input))};
+    std::optional<GradientEnd> end = end_at(index, input);
+    const bool asked = recording_.entries[parameter_].kind != TapeKind::constant;
+    if (!entry.recorded && asked) end = GradientEnd{index, unrecorded_loss(entry)};
+    const auto said = [&](const LostGradient& one) { return one.reason == end->loss.reason; };
+    if (end && std::ranges::none_of(result.losses, said)) result.losses.push_back(end->loss);
+    return result;
+  }
+
+  // The parameter's row, behind the operator `from` of the path: what that gives it, where that is
+  // nothing, though others give it something.
+  GradientHop last_hop(size_t from, const TapeInput& input) const {
+    const bool silent = recording_.entries[from].backward_step == 0;
+    const double given = silent ? unknown_norm : gives(from, input);
+    const double sum = norm_at(recording_.entries[parameter_].outputs[0], reached_[parameter_][0]);
+    return {parameter_, silent || given == 0 ? given : sum};
   }
 
   const Recording& recording_;
   size_t parameter_;
+  /// Where no term reads the parameter on any way to the loss, all that its readers give counts, so
+  /// that the way on from there is shown.
+  bool through_unread_ = false;
   std::vector<bool> read_;  // entries that an operator on the way reads
   std::optional<size_t> loss_;
   std::vector<std::vector<ElementSet>> reached_;  // of each entry's results
@@ -266,11 +314,17 @@ GradientPaths GradientPaths::of(const Recording& recording, size_t parameter,
   if (element && !gradient.all.empty()) {
     result.norm = std::abs(gradient.all[static_cast<size_t>(*element)]);
     result.zeros = result.norm == 0;
+    result.not_finite = !std::isfinite(result.norm);
   } else if (gradient.known()) {
-    result.norm = gradient.summary().norm;
-    result.zeros = gradient.summary().zeros;
+    const TensorStatistics summary = gradient.summary();
+    result.norm = summary.norm;
+    result.zeros = summary.zeros;
+    result.not_finite = summary.not_finite;
   } else {
     result.zeros = result.elements;
+  }
+  if (result.not_finite > 0) {
+    if (const auto origin = NonFiniteOrigin::of(recording)) result.first_not_finite = origin->entry;
   }
   return result;
 }

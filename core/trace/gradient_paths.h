@@ -17,17 +17,23 @@ class JsonWriter;
 /// What an operator does not pass on of the gradient that arrives at it.
 struct LostGradient {
   std::string cause;         ///< "dead relu": docs/guide/study.md lists the causes
-  std::string reason;        ///< "y = 0"
-  int64_t lost = 0, of = 0;  ///< terms of its rule at which a gradient arrives; 0 when not counted
+  std::string reason;        ///< "slope 0"
+  int64_t lost = 0, of = 0;  ///< elements of the tensor that `reason` is about; 0: not counted
+  std::string_view unit = "element";
+  int64_t terms = 0, of_terms = 0;  ///< of the rule, where a gradient arrives
+
+  bool all() const { return of_terms > 0 && terms == of_terms; }
 };
 
 struct GradientHop {
   size_t entry = 0;
-  double norm = 0;  ///< of what arrives where the parameter reaches; NaN when not recorded
+  /// Of what arrives where the parameter reaches; NaN when nothing was recorded, infinity when not
+  /// all of it is finite.
+  double norm = 0;
   std::vector<LostGradient> losses = {};
 };
 
-/// A place where a gradient arrives and nothing, or nearly nothing, goes on.
+/// An operator at which a gradient arrives and nothing, or nearly nothing, goes on.
 struct GradientEnd {
   size_t entry = 0;
   LostGradient loss;
@@ -37,11 +43,12 @@ struct GradientEnd {
 struct GradientPaths {
   static constexpr size_t most_shown = 4;
 
-  size_t parameter = 0;             ///< an entry of the recording
-  std::optional<int64_t> element;   ///< row-major
-  double norm = 0;                  ///< of the parameter's gradient, or of the element's
-  int64_t zeros = 0, elements = 0;  ///< of its gradient
-  double count = 0;                 ///< of paths
+  size_t parameter = 0;            ///< an entry of the recording
+  std::optional<int64_t> element;  ///< row-major
+  double norm = 0;                 ///< of the parameter's gradient, or of the element's
+  int64_t zeros = 0, not_finite = 0, elements = 0;  ///< of its gradient
+  std::optional<size_t> first_not_finite;           ///< the entry where NaN or Inf begins
+  double count = 0;                                 ///< of paths
   std::vector<std::vector<GradientHop>> paths;  ///< from the loss; the first goes the strongest way
   std::vector<GradientEnd> ends;                ///< from the loss on
 
@@ -73,5 +80,9 @@ std::vector<LostGradient> lost_gradients(const Recording& recording, const TapeE
 /// The cause where none of `losses` accounts for a gradient of 0.
 LostGradient other_loss(const Recording& recording, const TapeEntry& entry, const TapeInput& input,
                         const std::vector<LostGradient>& losses);
+/// The cause where of a gradient with the norm `arrives` the operand is given next to nothing.
+std::optional<LostGradient> nearly_lost(const TapeEntry& entry, const TapeInput& input,
+                                        const std::vector<LostGradient>& losses, double arrives,
+                                        double given);
 
 }  // namespace whisker

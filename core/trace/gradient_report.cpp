@@ -1,20 +1,111 @@
 // GradientPaths as text and as JSON.
+#include "core/io/counted.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/trace/gradient_paths.h"
 #include "core/trace/local_rule.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace whisker {
 namespace {
 
-std::string loss_text(const LostGradient& loss) {
+// In a table "4 of 6", in a sentence "4 of 6 elements".
+enum class Units : uint8_t { rows_only, all };
+
+std::string loss_text(const LostGradient& loss, Units units) {
   if (loss.of == 0) return fmt::format("{}: {}", loss.cause, loss.reason);
   const double percent = 100 * static_cast<double>(loss.lost) / static_cast<double>(loss.of);
-  return fmt::format("{}: {} in {} of {} ({:.0f} %)", loss.cause, loss.reason, loss.lost, loss.of,
+  return fmt::format("{}: {} in {} of {} ({:.0f} %)", loss.cause, loss.reason, loss.lost,
+                     units == Units::all || loss.unit != "element" ? counted(loss.of, loss.unit)
+                                                                   : fmt::to_string(loss.of),
                      percent);
+}
+
+// The first lines: what the gradient is.
+std::string summary_text(const GradientPaths& paths, const TapeEntry& own) {
+  const auto& [elements, zeros] = std::pair(paths.elements, paths.zeros);
+  const std::string name = fmt::format(
+      "{}{} {} {}", own.name, paths.element ? index_in(own.shape(), *paths.element) : std::string(),
+      paths.element ? fmt::format("of {}", own.shape()) : own.shape().str(), own.dtype());
+  if (own.kind == TapeKind::constant) return fmt::format("{}: no gradient", name);
+  const std::string all = counted(elements, "element");
+  if (paths.not_finite > 0) {
+    return paths.element ? fmt::format("{}: the gradient is NaN or Inf", name)
+                         : fmt::format("{}: the gradient is NaN or Inf in {} of {}", name,
+                                       paths.not_finite, all);
+  }
+  if (zeros == elements) {
+    return fmt::format("{}: the gradient is 0{}", name,
+                       paths.element || elements == 1 ? "" : fmt::format(" in all {}", all));
+  }
+  // On the way with the largest gradients, too.
+  const auto& way = paths.paths.empty() ? std::vector<GradientHop>() : paths.paths[0];
+  const bool nearly = std::ranges::any_of(paths.ends, [&](const GradientEnd& end) {
+    return std::ranges::count(way, end.entry, &GradientHop::entry) > 0;
+  });
+  const char* const state = nearly ? "nearly dies" : "lives";
+  if (paths.element)
+    return fmt::format("{}: the gradient {}, size {:.4g}", name, state, paths.norm);
+  return fmt::format("{}: the gradient {}, norm {:.4g}, 0 in {} of {}", name, state, paths.norm,
+                     zeros, all);
+}
+
+std::string norm_text(double norm) {
+  if (std::isnan(norm)) return "none";
+  return std::isinf(norm) ? "NaN, Inf" : fmt::format("{:.4g}", norm);
+}
+
+// A path's rows, of one that is not the first those in which it differs from the first, with a row
+// on both sides.
+std::string path_text(const GradientPaths& paths, size_t index, const Recording& recording,
+                      size_t width) {
+  const std::vector<GradientHop>&path = paths.paths[index], &first = paths.paths[0];
+  size_t begin = 0, end = path.size();
+  if (index > 0) {
+    const auto same = [](const GradientHop& a, const GradientHop& b) { return a.entry == b.entry; };
+    const auto parts = std::mismatch(path.begin(), path.end(), first.begin(), first.end(), same);
+    begin = static_cast<size_t>(parts.first - path.begin()) - 1;
+    const size_t most = std::min(path.size(), first.size()) - begin - 1;
+    size_t behind = 0;
+    while (behind < most &&
+           same(path[path.size() - 1 - behind], first[first.size() - 1 - behind])) {
+      ++behind;
+    }
+    end -= behind == 0 ? 0 : behind - 1;
+  }
+  const bool layers = std::any_of(path.begin(), path.end(), [&](const GradientHop& hop) {
+    return !recording.entries[hop.entry].layer.empty();
+  });
+  std::vector<std::string> header = {">gradient", "operator"};
+  if (layers) header.emplace_back("layer");
+  header.emplace_back("lost there");
+  TextTable table(header);
+  for (size_t i = begin; i < end; ++i) {
+    const GradientHop& hop = path[i];
+    std::vector<std::string> cells = {norm_text(hop.norm), recording.label(hop.entry)};
+    if (layers) cells.push_back(recording.entries[hop.entry].layer);
+    std::string lost;
+    for (const LostGradient& loss : hop.losses) {
+      lost += fmt::format("{}{}", lost.empty() ? "" : "; ", loss_text(loss, Units::rows_only));
+    }
+    cells.push_back(std::move(lost));
+    table.add(std::move(cells));
+  }
+  const std::string all = paths.count < 1e15 ? grouped(static_cast<int64_t>(paths.count))
+                                             : fmt::format("{:.3g}", paths.count);
+  std::string part;
+  if (begin > 0) part = fmt::format(" to {}", recording.label(path[begin].entry));
+  if (end < path.size()) {
+    part += fmt::format("{} from {} on", part.empty() ? "" : " and",
+                        recording.label(path[end - 1].entry));
+  }
+  if (!part.empty()) part = fmt::format(", as path 1{}", part);
+  return fmt::format("\npath {} of {} from the loss{}\n{}", index + 1, all, part,
+                     table.str("  ", width));
 }
 
 std::string place_text(const Recording& recording, size_t entry) {
@@ -33,28 +124,20 @@ void write_loss(JsonWriter& json, const LostGradient& loss) {
 std::string GradientPaths::text(const Recording& recording, size_t width) const {
   const TapeEntry& own = recording.entries[parameter];
   std::vector<std::string> lines;
-  const std::string name =
-      fmt::format("{}{} {} {}", own.name, element ? index_in(own.shape(), *element) : std::string(),
-                  element ? fmt::format("of {}", own.shape()) : own.shape().str(), own.dtype());
-  if (own.kind == TapeKind::constant) {
-    lines.push_back(fmt::format("{}: no gradient", name));
-  } else if (zeros == elements) {
-    lines.push_back(fmt::format("{}: the gradient is 0{}", name,
-                                element ? "" : fmt::format(" in all {} elements", elements)));
-  } else if (element) {
-    lines.push_back(fmt::format("{}: the gradient lives, size {:.4g}", name, norm));
-  } else {
-    lines.push_back(fmt::format("{}: the gradient lives, norm {:.4g}, 0 in {} of {} elements", name,
-                                norm, zeros, elements));
+  lines.push_back(summary_text(*this, own));
+  if (first_not_finite) {
+    lines.push_back(fmt::format("  the first NaN or Inf of the step is at {}",
+                                place_text(recording, *first_not_finite)));
   }
   for (size_t i = 0; i < ends.size() && i < most_shown; ++i) {
     const GradientEnd& end = ends[i];
-    const std::string place = end.entry == parameter
-                                  ? std::string()
-                                  : fmt::format(" at {}", place_text(recording, end.entry));
-    const char* const way = zeros == elements ? "" : "one way ";
-    lines.push_back(fmt::format("  {}{}{}, {}", way, end.nearly ? "nearly dies" : "dies", place,
-                                loss_text(end.loss)));
+    if (end.entry == parameter) {
+      lines.push_back(fmt::format("  {}", loss_text(end.loss, Units::all)));
+      continue;
+    }
+    const char* const way = zeros == elements || count <= 1 ? "" : "one way ";
+    lines.push_back(fmt::format("  {}{} at {}, {}", way, end.nearly ? "nearly dies" : "dies",
+                                place_text(recording, end.entry), loss_text(end.loss, Units::all)));
   }
   if (ends.size() > most_shown) {
     lines.push_back(
@@ -69,21 +152,8 @@ std::string GradientPaths::text(const Recording& recording, size_t width) const 
     const auto parts = wrap_text(line, width - 4, CutWords::longest);
     result += fmt::format("{}\n", fmt::join(parts, "\n    "));
   }
-  for (size_t i = 0; i < paths.size(); ++i) {
-    TextTable table({">gradient", "operator", "layer", "lost there"});
-    for (const GradientHop& hop : paths[i]) {
-      const TapeEntry& entry = recording.entries[hop.entry];
-      std::string lost;
-      for (const LostGradient& loss : hop.losses) {
-        lost += fmt::format("{}{}", lost.empty() ? "" : "; ", loss_text(loss));
-      }
-      table.add({std::isnan(hop.norm) ? "none" : fmt::format("{:.4g}", hop.norm),
-                 recording.label(hop.entry), entry.layer, lost});
-    }
-    const std::string all =
-        count < 1e15 ? grouped(static_cast<int64_t>(count)) : fmt::format("{:.3g}", count);
-    result += fmt::format("\npath {} of {} from the loss\n{}", i + 1, all, table.str("  ", width));
-  }
+  for (size_t i = 0; i < paths.size(); ++i) result += path_text(*this, i, recording, width);
+  if (!paths.empty()) result += "\ngradient: the norm of what arrives at the operator\n";
   return result;
 }
 
@@ -91,7 +161,8 @@ void GradientPaths::write_json(JsonWriter& json, const Recording& recording) con
   const TapeEntry& own = recording.entries[parameter];
   json.field("parameter", own.name).list("shape", own.shape());
   json.field("element", element);
-  json.field("gradient_norm", norm).field("zeros", zeros).field("elements", elements);
+  json.field("gradient_norm", norm).field("zeros", zeros);
+  json.field("not_finite", not_finite).field("elements", elements);
   json.field("alive", zeros < elements);
   json.list("ends", ends, [&](const GradientEnd& end) {
     json.begin_object().field("entry", recording.label(end.entry));

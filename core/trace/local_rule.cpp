@@ -57,6 +57,38 @@ std::string operand_name(const TapeEntry& entry, size_t position) {
                            : std::string(rule->operands[row]);
 }
 
+std::vector<std::string> saved_names(const Recording& recording, const TapeEntry& entry) {
+  std::vector<const TapeInput*> made;  // operands that operators gave
+  for (const TapeInput& input : entry.inputs) {
+    if (recording.entries[input.entry].kind == TapeKind::op) made.push_back(&input);
+  }
+  const auto kept = static_cast<size_t>(std::ranges::count(entry.saved, "input", &TapeSaved::what));
+  std::vector<std::string> names;
+  size_t next = 0;
+  for (const TapeSaved& saved : entry.saved) {
+    if (saved.what == "output") {
+      names.emplace_back("y");
+    } else if (saved.what == "input") {
+      const auto fits = [&](const TapeInput* one) {
+        return recording.entries[one->entry].outputs[one->output].shape == saved.shape;
+      };
+      const bool every = kept == made.size();
+      const auto found = every ? made.begin() + static_cast<std::ptrdiff_t>(next++)
+                               : std::ranges::find_if(made, fits);
+      const bool one = every || std::ranges::count_if(made, fits) == 1;
+      names.push_back(one ? operand_name(entry, (*found)->position) : "an operand");
+    } else if (saved.what == "workspace") {
+      const bool argmax = entry.name == "max_pool2d" || entry.name == "conv2d_max_pool2d";
+      const bool positions = argmax && !is_floating(saved.dtype);
+      names.push_back(
+          fmt::format("{} {} {}", positions ? "argmax" : "workspace", saved.shape, saved.dtype));
+    } else {
+      names.push_back(saved.what);
+    }
+  }
+  return names;
+}
+
 std::string operator_parts(const TapeEntry& entry) {
   const std::string_view activation = inner_activation(entry);
   if (entry.name == activation) return entry.name;
@@ -90,7 +122,11 @@ std::string backward_rule(const Recording& recording, const TapeEntry& entry, si
   if (text.empty()) return {};
   if (text.find("dz") != std::string::npos) {
     const std::string_view dz = through_activation(entry);
-    text += dz == "dy" ? ", dz = dy" : fmt::format(", dz = {}", dz);
+    if (dz == "dy") {
+      for (size_t at = 0; (at = text.find("dz", at)) != std::string::npos;) text[at + 1] = 'y';
+    } else {
+      text += fmt::format(", dz = {}", dz);
+    }
   }
   const TapeOutput* const operand = operand_at(recording, entry, position);
   if (operand && rule->operands[0] == "a" && !(operand->shape == entry.shape())) {

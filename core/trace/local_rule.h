@@ -5,6 +5,7 @@
 #include "core/trace/recording.h"
 
 #include <string>
+#include <vector>
 
 namespace whisker {
 
@@ -13,6 +14,9 @@ std::string index_in(const Shape& shape, int64_t element);
 
 /// "x" of relu's operand 0; "input 1" for operators without a rule here.
 std::string operand_name(const TapeEntry& entry, size_t position);
+/// What the operator keeps for backward, one name each: operands and results as its rule has them,
+/// parameters and inputs by their own names, "argmax (16) u8" and "workspace (16) f32".
+std::vector<std::string> saved_names(const Recording& recording, const TapeEntry& entry);
 /// "conv2d + relu + max_pool2d": what a fused operator computes; its name for others.
 std::string operator_parts(const TapeEntry& entry);
 

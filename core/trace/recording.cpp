@@ -25,10 +25,16 @@ auto with_contents(const Tensor& x, Read read) {
 }  // namespace
 
 RecordedValues RecordedValues::of(const Tensor& x, int64_t most) {
-  if (x.count() <= most) return {.all = x.to_vector()};
+  if (x.count() <= most) {
+    RecordedValues values{.all = x.to_vector()};
+    for (double& one : values.all) {  // whose sign differs between devices
+      if (std::isnan(one)) one = std::numeric_limits<double>::quiet_NaN();
+    }
+    return values;
+  }
   return {.all = {}, .statistics = with_contents(x, [&](const void* contents) {
-            return TensorStatistics::of(contents, x.dtype(), x.count());
-          })};
+                       return TensorStatistics::of(contents, x.dtype(), x.count());
+                     })};
 }
 
 int64_t zero_units(const Tensor& x) {

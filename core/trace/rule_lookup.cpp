@@ -2,6 +2,8 @@
 // recurrent layers, where its gradients differ.
 #include "core/trace/rule_table.h"
 
+#include <algorithm>
+
 namespace whisker {
 namespace {
 
@@ -34,6 +36,16 @@ constexpr RecurrentEquation recurrent_equations[] = {
     {"rnn_relu", "max(x @ w_ih^T + b_ih + h @ w_hh^T + b_hh, 0), at each step"},
 };
 
+// Of operators without a bias.
+struct UnbiasedRule {
+  std::string_view name, forward;
+};
+constexpr UnbiasedRule unbiased_rules[] = {
+    {"linear", "x @ w^T"},
+    {"conv2d", "x under each window * w, summed"},
+    {"conv2d_max_pool2d", "the largest of each window of conv2d(x, w)"},
+};
+
 const ActivationRule* activation_of(const TapeEntry& entry) {
   for (const ActivationRule& one : activation_rules) {
     if (entry.has_attribute(one.name)) return &one;
@@ -58,6 +70,15 @@ std::string_view forward_text(const TapeEntry& entry, const OpRule& rule) {
   for (const RecurrentEquation& one : recurrent_equations) {
     if (entry.name == "recurrent" && entry.has_attribute(one.kind)) return one.forward;
   }
+  if (rule.name == "cross_entropy" && entry.has_attribute("class_weight")) {
+    return "sum of -weight * target * log(softmax(x)) / sum of weight, the weight of each row's "
+           "class";
+  }
+  const bool biased =
+      std::ranges::any_of(entry.inputs, [](const TapeInput& input) { return input.position == 2; });
+  for (const UnbiasedRule& one : unbiased_rules) {
+    if (!biased && one.name == rule.name) return one.forward;
+  }
   return rule.forward;
 }
 
@@ -74,6 +95,10 @@ GradientRule gradient_rule(const TapeEntry& entry, const OpRule& rule, size_t po
   }
   if (rule.name == "cross_entropy" && !entry.has_attribute("class_weight")) {
     return {std::string(shown), "dy * (probability - target) / rows"};
+  }
+  if (rule.name == "cross_entropy") {
+    return {"dy * weight * (softmax(x) - target) / sum of weight, of which forward kept all but dy",
+            std::string(term)};
   }
   const bool same = term.empty() && !rule.forward_term.empty();
   return {std::string(shown), std::string(same ? shown : term)};

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 namespace {
 
@@ -58,15 +60,6 @@ std::string source_name(const Recording& recording, const TapeEntry& entry,
   const std::string name = operand_name(entry, input.position);
   const std::string label = recording.label(input.entry);
   return name == label ? name : fmt::format("{} = {}", name, label);
-}
-
-std::string kept_text(const TapeEntry& entry) {
-  std::string text;
-  for (const TapeSaved& saved : entry.saved) {
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", saved.what);
-    if (saved.what == "workspace") text += fmt::format(" {} {}", saved.shape, saved.dtype);
-  }
-  return text;
 }
 
 std::string bytes_text(int64_t bytes) {
@@ -151,7 +144,8 @@ std::vector<std::string> StepFrames::forward_lines(size_t frame,
     lines.push_back(
         entry.saved.empty()
             ? fmt::format("keeps nothing for backward; {} in all", bytes_text(kept_bytes_[frame]))
-            : fmt::format("keeps for backward: {}; {}, {} in all", kept_text(entry),
+            : fmt::format("keeps for backward: {}; {}, {} in all",
+                          fmt::join(saved_names(recording_, entry), ", "),
                           bytes_text(entry.saved_bytes()), bytes_text(kept_bytes_[frame])));
   }
   if (frame == loss_ && frame + 1 < frames_.size()) {
@@ -175,11 +169,18 @@ std::vector<std::string> StepFrames::backward_lines(size_t frame,
   }
   for (std::string& line : tensor_lines(arrived, options)) lines.push_back(std::move(line));
   if (leaf) return lines;
+  std::vector<std::string> unasked;
   for (const TapeInput& input : entry.inputs) {
     const TapeEntry& source = recording_.entries[input.entry];
-    if (source.kind == TapeKind::constant || !source.recorded) continue;
+    if (source.kind == TapeKind::constant || !source.recorded) {
+      unasked.push_back(source_name(recording_, entry, input));
+      continue;
+    }
     add_line(lines, backward_rule(recording_, entry, input.position));
     add_line(lines, backward_example(recording_, entry, input.position));
+  }
+  if (!unasked.empty()) {
+    lines.push_back(fmt::format("no gradient is asked of {}", fmt::join(unasked, ", ")));
   }
   std::vector<ShownTensor> given;
   for (const TapeInput& input : entry.inputs) {
@@ -199,7 +200,8 @@ std::vector<std::string> StepFrames::backward_lines(size_t frame,
   }
   for (std::string& line : tensor_lines(given, options)) lines.push_back(std::move(line));
   if (!entry.saved.empty()) {
-    lines.push_back(fmt::format("frees {}; {}, {} still kept", kept_text(entry),
+    lines.push_back(fmt::format("frees {}; {}, {} still kept",
+                                fmt::join(saved_names(recording_, entry), ", "),
                                 bytes_text(bytes_of(entry)), bytes_text(kept_bytes_[frame])));
   }
   return lines;

@@ -232,6 +232,15 @@ class CommandLine(ProgramTest):
         shown = self.whisker("study", "why", "why.safetensors", "conv2d.weight").stdout
         self.assertIn("conv2d.weight (", shown)
         self.assertLessEqual(max(map(len, shown.splitlines())), 100)
+        run = self.train("why", "train.epochs=1").relative_to(self.folder)
+        norms = []
+        for weights, says in ((), "weights those that training begins with; init.from=WEIGHTS decides otherwise"), \
+                             ((f"init.from={run}/best.safetensors",), f"loaded from {run}/best.safetensors"):
+            why = self.whisker("study", "why", f"{run}/config.yaml", "conv2d.weight", *weights, "--json")
+            self.assertIn(says, why.stderr)
+            self.assertIn("study: inputs are random numbers of seed=", why.stderr)
+            norms.append(json.loads(why.stdout)["gradient_norm"])
+        self.assertNotEqual(*norms)
         for says, words in (("did you mean 'conv2d.weight'?", ["why.safetensors", "conv2d.wieght"]),
                             ("INDEX: expected 1 number ", [*dead, "x", "2"]),
                             ("INDEX: expected 1 number ", [*dead, "x", "0,0"]),
@@ -289,6 +298,7 @@ class CommandLine(ProgramTest):
         fine = self.train("fine", "train.epochs=1").relative_to(self.folder)
         for code, says, words in ((2, "this run met no NaN or Inf", [fine]), (2, "device and precision", [run, "seed=3"]),
                                   (2, "expected the folder of a run", ["train"]),
+                                  (2, "or the file non_finite.safetensors in it", [run / "config.yaml"]),
                                   (4, "expected a file that a diverged run wrote", [fine / "best.safetensors"])):
             self.assertIn(says, self.whisker("study", "nan", *words, code=code).stderr)
 
@@ -352,7 +362,11 @@ class CommandLine(ProgramTest):
         every = self.whisker("study", "gradcheck", "all", "--second-order").stdout
         self.assertLessEqual(max(map(len, every.splitlines())), 100)
         self.assertIn("without gradients of gradients", every)
-        for says, words in (("softmax: gradients of gradients are not available", ["softmax", "--second-order"]),
+        preset = self.whisker("study", "gradcheck", "lstm", "--steps=4", "--elements=1")
+        self.assertIn("lstm is a preset", preset.stderr)
+        self.assertIn("all 6 gradients agree", preset.stdout)
+        for says, words in (("got a safetensors file. A network is checked with its weights by", ["w.safetensors"]),
+                            ("softmax: gradients of gradients are not available", ["softmax", "--second-order"]),
                             ("are compared in f64 on the reference", ["-e", "sum(x)", "x=[1]", "device=cpu"]),
                             ("an image shows one operator", ["all", "-o", "all.svg"]),
                             ("-o: expected a name ending in .svg", ["tanh", "-o", "t.png"])):

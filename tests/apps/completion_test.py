@@ -41,6 +41,7 @@ TYPED = [
     ("study trace sm<Tab>", ["study", "trace", "small.yaml"]),  # files go before presets
     ("study roofline lstm_<Tab>", ["study", "roofline", "lstm_cell"]),
     ("study gradcheck embedd<Tab>", ["study", "gradcheck", "embedding"]),
+    ("study gradcheck squeezen<Tab>", ["study", "gradcheck", "squeezenet1_1"]),
     ("study grade chain<Tab>", ["study", "grade", "chain_rule"]),
     ("classify schedule.ki<Tab>", ["classify", "schedule.ki"]),  # takes no keys
 ]

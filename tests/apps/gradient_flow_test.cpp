@@ -72,7 +72,7 @@ TEST(GradientFlow, SaysWhatStandsOut) {
        "explodes on the way back: beside that of b, next to the loss, it is a "
        "(4e+03).");
   only({.gradient = 0}, "No gradient arrives at a (linear) in step 3");
-  only({.update = 0.4}, "more than a tenth of the weights' norm in step 3: a (0.4).");
+  only({.update = 0.4}, "more than a tenth of the weights' norm: a (0.4 in step 3).");
   only({.update = 1e-8}, "less than a millionth");
   only({.dead_units = 6}, "for the whole batch in step 3: a (6 of 10; 0 in step 1).");
 }

@@ -111,14 +111,29 @@ TEST(Expression, ErrorsNameThePlace) {
   EXPECT_THAT(formula_error("mean(x)", {{"x", "randn(3000, 3000)"}}), HasSubstr("at most"));
   EXPECT_THAT(formula_error("mean(x)", {{"x", "[1]"}, {"w", "[1]"}}),
               HasSubstr("'w' has a value, but the formula does not use it"));
+  EXPECT_THAT(formula_error("mean(relu(x * v))", {{"x", "[1]"}, {"w", "[1]"}}),
+              ::testing::EndsWith("does not use it: 'mean(relu(x * v))', in which 'v' has none."));
+  EXPECT_THAT(formula_error("mean(half(x))", {{"x", "[1]"}}),
+              HasSubstr("no operator is called 'half': it is none of "));
   EXPECT_THAT(formula_error("x", {{"x", "[1, 2]"}}), HasSubstr("a loss of one element"));
   EXPECT_THAT(formula_error("mean(x)", {{"x", "const([1])"}}), HasSubstr("wants a gradient"));
   EXPECT_THAT(formula_error("mean(x, 1, 0, 3)", {{"x", "[[[[1]]]]"}}),
               HasSubstr("mean has too many arguments"));
   EXPECT_THAT(formula_error("sum(max_pool2d(x, kernal=2))", {{"x", "ones(1, 2, 2, 1)"}}),
-              HasSubstr("max_pool2d has no argument 'kernal'"));
+              HasSubstr("max_pool2d has no argument 'kernal'; it takes x, kernel, "));
   EXPECT_THAT(test::message_of(ErrorKind::usage, [] { binding_of("3x=1"); }),
               HasSubstr("expected NAME=VALUE"));
+}
+
+TEST(Expression, PartsNameTheirOperators) {
+  const Expression expression("h = relu(x); sum(h * h)", {{"x", "[1, -2]"}}, {});
+  StepRecorder recorder({.values = true});
+  expression.run(recorder);
+  std::vector<std::string> layers;
+  for (const TapeEntry& entry : recorder.recording().entries) {
+    if (entry.kind == TapeKind::op) layers.push_back(entry.layer);
+  }
+  EXPECT_THAT(layers, ::testing::ElementsAre("h", "", ""));
 }
 
 TEST(Expression, CastsAreNamedAsFormulasWriteThem) {

@@ -102,12 +102,19 @@ TEST(StudyOperators, ErrorsOverTheStepAreDrawn) {
 }
 
 TEST(StudyOperators, SlipsGetTheNearestName) {
-  EXPECT_EQ(
-      error_of({.what = "batchnorm"}),
-      "study gradcheck: no operator or file is called 'batchnorm'; did you mean 'batch_norm'?");
+  EXPECT_EQ(error_of({.what = "batchnorm"}),
+            "study gradcheck: no operator, preset or file is called 'batchnorm'; did you mean "
+            "'batch_norm'?");
   EXPECT_THAT(error_of({.what = "zzz"}), HasSubstr("Operators: all, add, sub, "));
   EXPECT_THAT(error_of({.what = "add", .overrides = {"a.b=1"}}),
               HasSubstr("overrides go with a YAML file, not with an operator"));
+}
+
+TEST(StudyOperators, OfALargeNetworkSomeParametersAreChecked) {
+  EXPECT_THAT(checked_parameters(161, 10), ::testing::SizeIs(16));
+  EXPECT_THAT(checked_parameters(100, 1000), ::testing::ElementsAre(0, 14, 28, 42, 56, 70, 84, 99));
+  EXPECT_THAT(checked_parameters(9, 1), ::testing::SizeIs(9));
+  EXPECT_THAT(checked_parameters(3, 1000), ::testing::ElementsAre(0, 1, 2));
 }
 
 TEST_F(StudyTest, NetworksAreCheckedParameterByParameter) {

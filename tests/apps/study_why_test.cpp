@@ -244,8 +244,89 @@ TEST_F(StudyWhyTest, ShowsTheStrongestPathFirstAndCountsAll) {
   EXPECT_EQ(paths.paths.size(), GradientPaths::most_shown);
   const std::string text = paths.text(recording, 100);
   EXPECT_THAT(text, HasSubstr("path 1 of 8 from the loss"));
-  EXPECT_THAT(text, HasSubstr("one way dies at 5 affine, zero factor: the slope of affine is 0"));
+  EXPECT_THAT(text, HasSubstr("one way dies at 5 affine of h, zero factor: it multiplies by 0"));
   EXPECT_THAT(text, HasSubstr("x (1) f32: the gradient lives, norm 1.5"));
+  // Of the others, the rows in which they differ.
+  EXPECT_THAT(text, HasSubstr("path 2 of 8 from the loss, as path 1 to 2 add\n"
+                              "  gradient  operator  layer  lost there\n"));
+  EXPECT_THAT(text, HasSubstr("path 3 of 8 from the loss, as path 1 to 4 add and from 2 add on\n"));
+}
+
+TEST_F(StudyWhyTest, CountsElementsNotTerms) {
+  const Planted dead = with_bias("relu", -100);  // 2 images of 48 values, 3 units
+  const Recording units = recorded(dead);
+  EXPECT_THAT(why(units, dead).text(units, 100),
+              HasSubstr("dies at 2 linear of first, dead relu: slope 0 in 6 of 6 "
+                        "elements (100 %)\n"));
+  const Planted factor{"sum(x @ [[0], [1]])", {"x=[[1, 2], [3, 4]]"}, "x"};
+  const Recording product = recorded(factor);
+  EXPECT_THAT(why(product, factor).text(product, 100), HasSubstr("is 0 in 1 of 2 (50 %)"));
+  const Planted rows{"cross_entropy(x, t, class_weight=c)", weighted, "x"};
+  const Recording weights = recorded(rows);
+  EXPECT_THAT(why(weights, rows).text(weights, 0), HasSubstr("class is 0 in 1 of 2 rows (50 %)"));
+}
+
+TEST_F(StudyWhyTest, NaNDoesNotLive) {
+  const Planted weights{
+      "cross_entropy(x, t, class_weight=c)", {"x=[[1, 2]]", "t=i64([0])", "c=const([0, 1])"}, "x"};
+  const Recording undefined = recorded(weights);
+  const std::string text = why(undefined, weights).text(undefined, 100);
+  EXPECT_THAT(text, HasSubstr("x (1,2) f32: the gradient is NaN or Inf in 2 of 2 elements\n"
+                              "  the first NaN or Inf of the step is at 1 cross_entropy\n"));
+  EXPECT_THAT(text,
+              HasSubstr("class weight zero: the weight of the row's class is 0 in 1 of 1 row"));
+  EXPECT_THAT(text, HasSubstr("NaN, Inf  x\n"));
+  const Planted pole{"sum(log(x))", {"x=[0, 1]"}, "x", 0};
+  const Recording infinite = recorded(pole);
+  EXPECT_THAT(why(infinite, pole).text(infinite, 100),
+              HasSubstr("x[0] of (2) f32: the gradient is NaN or Inf\n"));
+}
+
+// A norm subtracts the mean of what it reads, and with it the bias before it.
+TEST_F(StudyWhyTest, ARoundingErrorIsNoGradient) {
+  const auto planted = [](const char* between) {
+    return Planted{fmt::format("[{{conv2d: {{filters: 4, kernel: 3, name: first}}}}, {}"
+                               "{{activation: relu}}, flatten, {}]",
+                               between, head),
+                   {},
+                   "first.bias"};
+  };
+  const Recording before_norm = recorded(planted("batch_norm, "));
+  const GradientPaths paths = why(before_norm, planted("batch_norm, "));
+  ASSERT_EQ(paths.ends.size(), 1u) << paths.text(before_norm, 0);
+  EXPECT_TRUE(paths.ends[0].nearly);
+  EXPECT_EQ(paths.ends[0].loss.cause, "cancelled");
+  EXPECT_THAT(paths.text(before_norm, 100),
+              ::testing::AllOf(HasSubstr("first.bias (4) f32: the gradient nearly dies, norm "),
+                               HasSubstr("\n  nearly dies at 1 conv2d of first, cancelled: terms "
+                                         "add up to a rounding error\n")));
+  const Recording alone = recorded(planted(""));
+  EXPECT_TRUE(why(alone, planted("")).ends.empty());
+}
+
+TEST_F(StudyWhyTest, TheRowWhereAPathDiesHasTheCause) {
+  const auto shown = [&](const Planted& planted) {
+    const Recording recording = recorded(planted);
+    return why(recording, planted).text(recording, 100);
+  };
+  EXPECT_THAT(shown({"sum(detach(x) * y) + sum(x)", chosen, "x"}),
+              ::testing::AllOf(HasSubstr("none  1 detach  detached: detach passes no gradient\n"
+                                         "      none  x\n"),
+                               HasSubstr("one way dies at 1 detach, detached")));
+  // An element that no window chooses has its path, too.
+  EXPECT_THAT(
+      shown({"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 0}),
+      HasSubstr("  1  2 max_pool2d  lost maximum: its windows choose other elements in 1 of 1 "
+                "(100 %)\n"));
+  EXPECT_THAT(shown({"sum(slice(x, 0, 1, 2))", positive, "x", 0}),
+              HasSubstr("no path: slice reads other elements in 1 of 1 (100 %)\n"));
+  EXPECT_THAT(shown({"sum(x * y)", {"x=const([1])", "y=[2]"}, "x"}),
+              HasSubstr("x (1) f32: no gradient\n  frozen: no gradient is asked of it"));
+  EXPECT_THAT(shown({"sum(tanh(x) * y)", {"x=const([1])", "y=[2]"}, "x"}),
+              HasSubstr("      none  1 tanh\n      none  x\n"));
+  // Without layers, their column is left out.
+  EXPECT_THAT(shown({"sum(tanh(x))", positive, "x"}),
+              HasSubstr("  gradient  operator  lost there\n"));
 }
 
 }  // namespace

@@ -100,6 +100,18 @@ class Pages(ProgramTest):
         self.browser.press("v")
         self.assertEqual(self.value(cells)[1], ["0.33333334", "0.6666667"])
 
+    def test_operators_have_the_names_of_a_formula_s_parts(self):
+        self.graph("-e", "h = tanh(x); sum(h * h)", "x=[1, 2]")
+        self.assertEqual(self.text("[data-node='1 tanh'] .quiet"), "h")
+        self.assertRegex(self.text("#frame"), r"took [0-9.e-]+ (\u00b5s|ms)")
+        self.graph("conv", "device=reference")
+        self.assertEqual(self.text("#frame h2"), "forward: 1 conv2d")
+        self.assertIn("kernel 3 3, stride 1 1", self.text("#frame"))
+        # Numbers that are wider than the panel get smaller.
+        self.graph("-e", "sum(x * 1.234567)", "x=[[-0.0009468, 0.003618, -0.01273, 0.003504, -0.2198, -0.0227, 1, 2]]")
+        self.assertTrue(self.value("[...document.querySelectorAll('.heat')].every(e => "
+                                   "e.getBoundingClientRect().right <= document.body.clientWidth)"))
+
     def test_a_large_network_folds_and_unfolds(self):
         self.graph("resnet50", "data.image_size=32", "--classes", "10", "device=cpu")
         opened = self.nodes()

@@ -54,10 +54,14 @@ function scrollTo(node, backward) {
   if (away) area.scrollTo(x - area.clientWidth / 2, y - area.clientHeight / 2);
 }
 
+const duration = ms => ms < 0.1 ? `${number(ms * 1000)} \u00b5s` : `${number(ms)} ms`;
+
 function frameView() {
   if (frames.length === 0) return [line('The recording has no operators.')];
   const {entry: i, backward, kept: bytes} = frames[current], entry = entries[i];
-  const view = [html('h2', {'aria-live': 'polite'}, heading(current))];
+  const [title, ...attributes] = heading(current).split('; ');
+  const view = [html('h2', {'aria-live': 'polite'}, title)];
+  if (attributes.length) view.push(line(attributes.join('; '), 'note'));
   const saved = `${entry.saved.join(', ')}; ${bytesText(entry.bytes)}`;
   const nameOf = input => input.name === label(input.entry) ? input.name : `${input.name} = ${label(input.entry)}`;
   const outputs = (letter, key, note) => entry.outputs.forEach((output, k) => {
@@ -75,7 +79,7 @@ function frameView() {
     view.push(line(!entry.recorded ? 'not recorded: no operand wants a gradient, backward does not come here'
       : entry.saved.length ? `keeps for backward: ${saved}, ${bytesText(bytes)} in all`
       : `keeps nothing for backward; ${bytesText(bytes)} in all`, 'note'));
-    view.push(line(`${number(entry.forward_ms)} ms`, 'note'));
+    view.push(line(`took ${duration(entry.forward_ms)}`, 'note'));
     if (current === lossFrame && current + 1 < frames.length) view.push(line('backward begins here, with dy = 1'));
     return view;
   }
@@ -93,7 +97,7 @@ function frameView() {
                          !given ? 'when complete' : given.first ? 'is now' : 'grows to'));
   }
   if (entry.saved.length) view.push(line(`frees ${saved}, ${bytesText(bytes)} still kept`, 'note'));
-  view.push(line(`${number(entry.backward_ms)} ms`, 'note'));
+  view.push(line(`took ${duration(entry.backward_ms)}`, 'note'));
   return view;
 }
 

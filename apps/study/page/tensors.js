@@ -58,7 +58,7 @@ function heatMap(shape, values, all) {
   const box = html('div', {class: 'tiles'});
   for (const tile of shown) {
     const w = tile.columns * width, h = tile.rows * height;
-    const image = canvas('heat', w + 1, h + 1);
+    const image = canvas(written && !all ? 'heat fits' : 'heat', w + 1, h + 1);
     for (let r = 0; r < tile.rows; ++r) {
       for (let c = 0; c < tile.columns; ++c) {
         const i = tile.at(r, c);

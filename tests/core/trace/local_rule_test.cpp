@@ -226,6 +226,29 @@ TEST(LocalRule, AFusedLeakyReluHasTheSlopeItWasGiven) {
   EXPECT_EQ(fused, 2);
 }
 
+TEST(LocalRule, SaysOnlyWhatTheOperatorHas) {
+  const Tensor x = leaf({1, -2}, {1, 2}), w = leaf({3, 0.5, -1, 4}, {2, 2}), b = leaf({1, 2});
+  const Tensor weights = from_vector({0, 2}, {2}, exact);
+  const Tensor labels = from_vector({1}, {1}, {.dtype = DType::i64, .device = reference_device});
+  StepRecorder recorder({.values = true});
+  backward(cross_entropy(linear(linear(x, w, {}), w, b), labels, {.class_weight = weights}));
+  const Recording recording = recorder.recording();
+  std::vector<std::string> rules;
+  for (const TapeEntry& entry : recording.entries) {
+    if (entry.kind != TapeKind::op) continue;
+    rules.push_back(forward_rule(entry));
+    rules.push_back(backward_rule(recording, entry, 0));
+  }
+  EXPECT_THAT(
+      rules,
+      testing::ElementsAre(
+          "y = x @ w^T", "dx = dy @ w", "y = x @ w^T + b", "dx = dy @ w",
+          "y = sum of -weight * target * log(softmax(x)) / sum of weight, the weight of each row's "
+          "class",
+          "dx = dy * weight * (softmax(x) - target) / sum of weight, of which forward kept all but "
+          "dy"));
+}
+
 // In training, and frozen with the running statistics.
 class NormRule : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(, NormRule, ::testing::Bool());

@@ -35,7 +35,7 @@ TEST(StepFrames, ShowBothDirections) {
             "  x = 1 affine  (1,2) f64  [[2, 4]]\n"
             "  y             (1,2) f64  [[0.964, 0.9993]]\n"
             "  y[0,1] = tanh(4) = 0.9993\n"
-            "  keeps for backward: output; 16 B, 16 B in all\n");
+            "  keeps for backward: y; 16 B, 16 B in all\n");
   EXPECT_THAT(frames.text(3), HasSubstr("backward begins here, with dy = 1\n"));
   EXPECT_EQ(frames.text(6),
             "[7/9] backward 3: 2 tanh\n"
@@ -43,9 +43,39 @@ TEST(StepFrames, ShowBothDirections) {
             "  dx = dy * (1 - y^2)\n"
             "  dx[0,0] = 1 * (1 - 0.964^2) = 0.07065\n"
             "  gradient of 1 affine  (1,2) f64  grows to  [[1.071, 1.001]]\n"
-            "  frees output; 16 B, 0 B still kept\n");
+            "  frees y; 16 B, 0 B still kept\n");
   EXPECT_THAT(frames.text(8), HasSubstr("accumulate x"));
   EXPECT_THAT(frames.text(8), HasSubstr("[[2.141, 2.003]]"));
+}
+
+// Several operands that operators made are told apart, and what no gradient is asked of is said.
+TEST(StepFrames, SayWhatIsKeptAndWhatGetsNoGradient) {
+  const Tensor x = leaf({1, 2, 3, 4}, {1, 2, 2, 1});
+  StepRecorder recorder({.values = true});
+  const Tensor h = affine(x, 2, 0);
+  recorder.name(x, "x");
+  const Tensor mask = full({1, 2, 2, 1}, 0.5, x.options());
+  recorder.name(mask, "mask");
+  const Tensor pooled = max_pool2d(mul(h, tanh(h)) * mask, {.kernel = 2});
+  backward(sum(pooled));
+  const Recording recording = recorder.recording();
+  const StepFrames frames(recording);
+  std::string all;
+  for (size_t i = 0; i < frames.count(); ++i) all += frames.text(i);
+  EXPECT_THAT(all, HasSubstr("keeps for backward: a, b; 32 B"));
+  EXPECT_THAT(all, HasSubstr("keeps for backward: mask; 32 B"));
+  EXPECT_THAT(all, HasSubstr("keeps for backward: argmax ("));
+  EXPECT_THAT(all, HasSubstr("  no gradient is asked of b = mask\n"));
+}
+
+// Its sign differs between devices.
+TEST(StepFrames, NaNHasNoSign) {
+  const Tensor x = leaf({-0.0, 1}, {2});
+  StepRecorder recorder({.values = true});
+  backward(sum(div(x, affine(x, -1, 0))));
+  const Recording recording = recorder.recording();
+  const std::string text = StepFrames(recording).text(1);
+  EXPECT_THAT(text, HasSubstr("[nan, -1]"));
 }
 
 TEST(StepFrames, AllValuesReadBackAsTheSameNumbers) {

@@ -225,7 +225,7 @@ TEST(StepRecorder, ARecomputedBlockIsShownOnce) {
   };
   EXPECT_THAT(kept("forward: 3 tanh"),
               HasSubstr("keeps nothing for backward, which runs it again; 0 B in all"));
-  EXPECT_THAT(kept("backward 2: 6 recompute"), HasSubstr("frees input; 16 B, 32 B still kept"));
+  EXPECT_THAT(kept("backward 2: 6 recompute"), HasSubstr("frees x; 16 B, 32 B still kept"));
   EXPECT_THAT(kept("backward 2: 6 recompute"), HasSubstr("dx = dy, once the block has run again"));
 }
 
