@@ -1,5 +1,6 @@
 """report.html: what a run writes, and `whisker report` draws again."""
 
+import os
 import shutil
 
 from harness import ProgramTest
@@ -7,7 +8,7 @@ from harness import ProgramTest
 
 class Reports(ProgramTest):
     def test_a_run_writes_its_report(self):
-        done = self.whisker("train", "c.yaml", *self.data, "name=shown")
+        done = self.whisker("train", "c.yaml", *self.data, "name=shown", env={**os.environ, "TZ": "XXX-05:30"})
         self.assertTrue(done.stderr.endswith("report: runs/shown/report.html\n"), done.stderr)
         run = self.folder / "runs/shown"
         page = (run / "report.html").read_text()
@@ -18,6 +19,7 @@ class Reports(ProgramTest):
         self.assertIn("data:image/jpeg;base64,", page)
         self.assertIn("Training, augmented", page)
         self.assertNotIn(str(self.folder), page)
+        self.assertRegex(page, r"The run began on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d \+05:30\.")
         # Drawn again from the folder alone, wherever it lies.
         shutil.copytree(run, self.folder / "elsewhere/shown")
         (self.folder / "elsewhere/shown/report.html").unlink()

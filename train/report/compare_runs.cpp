@@ -145,7 +145,7 @@ class Comparison {
         "chosen by</th><th scope=\"col\">on its own validation set</th><th "
         "scope=\"col\">examples</th><th "
         "scope=\"col\">on the common ones</th><th scope=\"col\">best epoch</th><th scope=\"col\">"
-        "time</th></tr></thead>\n<tbody>\n";
+        "time</th><th scope=\"col\">began</th></tr></thead>\n<tbody>\n";
     for (const ComparedRun& run : runs_) {
       const RunRecord& record = run.record;
       std::string own = "not validated";
@@ -164,11 +164,12 @@ class Comparison {
       }
       html += fmt::format(
           "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td>{}</td><td "
-          "class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
+          "class=\"number\">{}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
           markup(run.title), markup(record.metric()), own,
           record.best && record.best->examples >= 0 ? grouped(record.best->examples) : "–",
           common_.empty() ? "–" : accuracy_text(correct, std::ssize(common_)),
-          record.best ? fmt::format("{}", record.best->epoch) : "–", human_seconds(record.seconds));
+          record.best ? fmt::format("{}", record.best->epoch) : "–", human_seconds(record.seconds),
+          record.dates.began.empty() ? "not known" : markup(record.dates.began));
     }
     html += "</tbody>\n</table></div>\n";
     if (classify()) {

@@ -10,10 +10,22 @@ namespace {
 
 // Blocks of the log that the report shows otherwise, by how their first line begins; the indented
 // lines after it belong to it.
-constexpr std::string_view shown_otherwise[] = {
-    "epoch ",           "validation after", "loss over", "memory of",      "data and network ready",
-    "first step ",      "finished ",        "stopped",   "continue with:", "time is up",
-    "the last weights", "test: ",           "report: ",  "nothing to do: "};
+constexpr std::string_view shown_otherwise[] = {"epoch ",
+                                                "validation after",
+                                                "loss over",
+                                                "memory of",
+                                                "data and network ready",
+                                                "first step ",
+                                                "finished ",
+                                                "stopped",
+                                                "continue with:",
+                                                "time is up",
+                                                "the last weights",
+                                                "test: ",
+                                                "report: ",
+                                                "nothing to do: ",
+                                                "began ",
+                                                "resumed "};
 
 constexpr std::string_view endings[] = {"finished ", "stopped", "error: "};
 
@@ -76,6 +88,23 @@ std::string told_of_run(std::string_view log) {
     if (!before.contains(line)) told += std::string(line) + "\n";
   }
   return without_folders(told);
+}
+
+RunDates dates_of_run(std::string_view log) {
+  constexpr std::string_view began = "began ", resumed = "resumed ";
+  RunDates dates;
+  std::string_view resumes;  // unless there is nothing to do
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find('\n', begin), log.size());
+    const std::string_view line = log.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.starts_with(began)) dates.began = line.substr(began.size());
+    if (line.starts_with(resumed)) resumes = line.substr(resumed.size());
+    if (!line.starts_with("continues at") || resumes.empty()) continue;
+    dates.resumed.emplace_back(resumes);
+    resumes = {};
+  }
+  return dates;
 }
 
 std::string how_it_ended(std::string_view log) {

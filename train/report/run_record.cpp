@@ -1,6 +1,7 @@
 #include "train/report/run_record.h"
 
 #include "core/error.h"
+#include "core/io/duration.h"
 #include "core/io/file.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
@@ -9,6 +10,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <system_error>
@@ -179,6 +182,25 @@ void read_best(RunRecord& run, const fs::path& path) {
   run.best = std::move(best);
 }
 
+// TensorBoard's files sort by time. A record begins with 12 bytes of framing, an event with its
+// wall_time: field 1, a double.
+std::string first_event_of(const fs::path& tensorboard) {
+  std::error_code error;
+  fs::path first;
+  for (const auto& entry : fs::directory_iterator(tensorboard, error)) {
+    const bool is_events = entry.path().filename().string().starts_with("events.out.tfevents.");
+    if (is_events && (first.empty() || entry.path() < first)) first = entry.path();
+  }
+  if (first.empty() || !fs::is_regular_file(first, error)) return "";
+  std::array<char, 21> bytes{};
+  std::ifstream(first, std::ios::binary).read(bytes.data(), bytes.size());
+  constexpr char double_of_field_1 = 9;
+  double seconds = 0;
+  std::memcpy(&seconds, bytes.data() + 13, sizeof seconds);
+  const bool likely = bytes[12] == double_of_field_1 && seconds > 0 && seconds < 1e11;
+  return likely ? utc_text(static_cast<std::time_t>(seconds)) : "";
+}
+
 void count_classes(RunRecord& run) {
   const ValidationExamples& all = *run.validation;
   const size_t n = all.classes.size();
@@ -238,7 +260,9 @@ RunRecord read_run_record(const fs::path& folder) {
     const std::string log = text_of("log.txt");
     run.told = told_of_run(log);
     run.ended = how_it_ended(log);
+    run.dates = dates_of_run(log);
   });
+  run.dates.first_event = first_event_of(whole / "tensorboard");
   part("metrics.jsonl", [&] { read_metrics(run, text_of("metrics.jsonl")); });
   part("last/state.json", [&] { read_state(run, text_of("last/state.json")); });
   part("validation.safetensors", [&] {

@@ -48,12 +48,19 @@ struct ClassCounts {
   }
 };
 
+/// Texts of local_time_text() and utc_text().
+struct RunDates {
+  std::string began;                 ///< "": not known
+  std::vector<std::string> resumed;  ///< as far as they are known
+  std::string first_event;           ///< of TensorBoard's first file; "": there is none
+};
+
 struct RunRecord {
-  std::string name;      ///< of the folder
-  YamlNode config;       ///< null where it cannot be read
-  std::string told;      ///< see told_of_run()
-  std::string ended;     ///< the last line of the log that says how the run ended; ""
-  int64_t sessions = 0;  ///< the start and its resumes
+  std::string name;   ///< of the folder
+  YamlNode config;    ///< null where it cannot be read
+  std::string told;   ///< see told_of_run()
+  std::string ended;  ///< the last line of the log that says how the run ended; ""
+  RunDates dates;
   std::vector<std::pair<double, LoggedValues>> steps;  ///< by epochs passed; in order
   std::vector<LoggedEpoch> epochs;                     ///< validations between epochs, too
   std::optional<BestRecord> best;
@@ -82,6 +89,8 @@ std::string without_folders(std::string_view text);
 /// Of a log without the lines of epochs, tables and times: what was read, assumed and skipped.
 /// Without folders, and without what a resume says again.
 std::string told_of_run(std::string_view log);
+/// When the run of a log began, and when it went on.
+RunDates dates_of_run(std::string_view log);
 /// The line of a log that says how the run ended, without folders; "" where it goes on.
 std::string how_it_ended(std::string_view log);
 

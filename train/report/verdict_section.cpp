@@ -143,6 +143,24 @@ std::string verdict_text(const RunRecord& run) {
       human_seconds(run.seconds), device_text(run));
 }
 
+std::string dates_text(const RunRecord& run) {
+  const RunDates& dates = run.dates;
+  const size_t resumes = dates.resumed.size();
+  std::string text = dates.began.empty()
+                         ? "When the run began is not known: log.txt has no date of it, as in "
+                           "older versions, or is missing."
+                         : fmt::format("The run began on {}.", dates.began);
+  if (dates.began.empty() && !dates.first_event.empty()) {
+    text += fmt::format(" TensorBoard's first file in its folder is of {}.", dates.first_event);
+  }
+  if (resumes > 0) {
+    text += fmt::format(" It was resumed {}on {}.",
+                        resumes > 1 ? fmt::format("{} times, the last time ", resumes) : "",
+                        dates.resumed.back());
+  }
+  return text;
+}
+
 std::string verdict_section(const RunRecord& run) {
   std::string html = fmt::format("<p class=\"sentence\">{}</p>\n", markup(verdict_text(run)));
   if (const std::string frequent = most_frequent_text(run); !frequent.empty()) {
@@ -161,7 +179,7 @@ std::string verdict_section(const RunRecord& run) {
                                       "epochs were done.",
                                       epochs_done(run), run.setting("train.epochs", "?"))
                                 : capitalised(run.ended) + (run.ended.ends_with('.') ? "" : ".");
-  html += report_note(state);
+  html += report_note(state + " " + dates_text(run));
   for (const std::string& problem : run.problems) {
     html += fmt::format("<p class=\"problem\">Not read: {}</p>\n", markup(problem));
   }
