@@ -14,7 +14,7 @@ class Reports(ProgramTest):
         page = (run / "report.html").read_text()
         for text in (" of 10 validation images in 2 classes are classified right, with the weights of epoch ",
                      "Finished after ", "(95 % interval: ", "20  50.0 %", "whisker train --repeat runs/shown",
-                     "Area under the ROC curve", "<h2 id=\"time\">", ">train.batch_size</th><td class=\"value\">8<"):
+                     "Area under the ROC curve", ">parameters</th><td class=\"value\">258<", "<h2 id=\"time\">", ">train.batch_size</th><td class=\"value\">8<"):
             self.assertIn(text, page)
         self.assertIn("data:image/jpeg;base64,", page)
         self.assertIn("Training, augmented", page)

@@ -1,6 +1,7 @@
 #include "train/metrics/score_curve.h"
 
 #include "core/error.h"
+#include "data/parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -73,7 +74,7 @@ ScoreCurve score_curve(std::span<const float> scores, std::span<const uint8_t> p
 }
 
 ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_class) {
-  if (examples.ranks < std::ssize(examples.classes)) {
+  if (!examples.knows_all()) {
     fail(ErrorKind::internal, "score_curve: expected probabilities of all {} classes, got {}",
          examples.classes.size(), examples.ranks);
   }
@@ -84,6 +85,23 @@ ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_clas
     positive.push_back(examples.labels[static_cast<size_t>(i)] == positive_class);
   }
   return score_curve(scores, positive);
+}
+
+std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples) {
+  if (!examples.knows_all()) return std::nullopt;
+  std::vector<std::optional<double>> areas(examples.classes.size());
+  parallel_for(std::ssize(areas), -1, [&](int64_t c) {
+    areas[static_cast<size_t>(c)] = score_curve(examples, static_cast<int32_t>(c)).roc_auc();
+  });
+  RestAreas all;
+  for (const std::optional<double>& area : areas) {
+    if (!area) continue;
+    all.mean += *area;
+    ++all.classes;
+  }
+  if (all.classes == 0) return std::nullopt;
+  all.mean /= static_cast<double>(all.classes);
+  return all;
 }
 
 Interval wilson_interval(int64_t correct, int64_t count) {

@@ -159,8 +159,8 @@ std::string evaluation_report(EvaluationRecord evaluation) {
   if (run.validation) run.validation->paths = without_common_folder(evaluation.paths);
   std::string lead = fmt::format("<p class=\"sentence\">{}</p>\n", markup(evaluation_text(run)));
   std::string body;
-  for (const auto section : {forecast_section, confusion_section, per_class_section,
-                             calibration_section, two_class_section}) {
+  for (const auto section :
+       {forecast_section, confusion_section, per_class_section, calibration_section, roc_section}) {
     body += section(run);
   }
   if (run.validation && !run.validation->is_forecast()) {

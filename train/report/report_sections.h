@@ -41,7 +41,7 @@ std::string curves_section(const RunRecord& run);
 std::string confusion_section(const RunRecord& run);
 std::string per_class_section(const RunRecord& run);
 std::string calibration_section(const RunRecord& run);
-std::string two_class_section(const RunRecord& run);
+std::string roc_section(const RunRecord& run);
 std::string mistakes_section(const RunRecord& run);
 std::string samples_section(const RunRecord& run);
 std::string forecast_section(const RunRecord& run);
@@ -55,6 +55,9 @@ std::string commands_section(const RunRecord& run);
 ChartSeries epoch_series(const RunRecord& run, std::string_view key, std::string name);
 /// The metric that a curve is drawn of; "" for none but the loss.
 std::string curve_metric(const RunRecord& run);
+
+/// Whether the run's examples have classes.
+bool classifies(const RunRecord& run);
 
 /// Why there are no figures of the best weights; a clause without its end.
 std::string no_best_text(const RunRecord& run);

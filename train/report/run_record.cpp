@@ -149,6 +149,12 @@ void read_best(RunRecord& run, const fs::path& path) {
     run.validation.reset();
     run.classes = {};
   }
+  for (const SafetensorsTensor& one : file.tensors()) {
+    const bool statistics = one.name.ends_with("running_mean") ||
+                            one.name.ends_with("running_var") ||
+                            one.name.ends_with("num_batches_tracked");
+    if (!statistics) best.parameters += one.bytes.size() / size_of(one.dtype);
+  }
   const auto found = file.metadata().find("metrics");
   if (found != file.metadata().end()) {
     std::string_view text = found->second;

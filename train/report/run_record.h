@@ -36,6 +36,7 @@ struct BestRecord {
   std::string of = "examples";  ///< or "images", "texts", "rows", "windows" or "tokens"
   LoggedValues values;          ///< its figures
   std::string precision;        ///< "f32"
+  uint64_t parameters = 0;      ///< without the statistics of norms; 0: not known
 };
 
 /// Counts by label and prediction: confusion (classes, classes).

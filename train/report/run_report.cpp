@@ -70,8 +70,8 @@ std::string run_report(const RunRecord& run) {
   std::string body;
   for (const auto section :
        {curves_section, forecast_section, confusion_section, per_class_section, calibration_section,
-        two_class_section, mistakes_section, samples_section, time_section, data_section,
-        config_section, environment_section, commands_section}) {
+        roc_section, mistakes_section, samples_section, time_section, data_section, config_section,
+        environment_section, commands_section}) {
     body += section(run);
   }
   return report_page("Run " + run.name, verdict_section(run), body);

@@ -1,4 +1,5 @@
 // What the run was: data, configuration, environment, and the commands that go on from it.
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/io/text.h"
 #include "train/config/config.h"
@@ -10,12 +11,9 @@ namespace whisker {
 namespace {
 
 std::string table_of(const std::vector<std::pair<std::string, std::string>>& rows) {
-  std::string html = "<div class=\"scroll\"><table>\n<tbody>\n";
-  for (const auto& [name, value] : rows) {
-    html += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td></tr>\n",
-                        markup(name), markup(value, KeptLines::all));
-  }
-  return html + "</tbody>\n</table></div>\n";
+  HtmlTable table;
+  for (const auto& [name, value] : rows) table.row().name(name).lines(value);
+  return table.str();
 }
 
 std::string pre(std::string_view text) {
@@ -111,6 +109,9 @@ std::string config_section(const RunRecord& run) {
 std::string environment_section(const RunRecord& run) {
   std::vector<std::pair<std::string, std::string>> rows = run.environment;
   if (run.best && !run.best->precision.empty()) rows.emplace_back("precision", run.best->precision);
+  if (run.best && run.best->parameters > 0) {
+    rows.emplace_back("parameters", grouped(static_cast<int64_t>(run.best->parameters)));
+  }
   return report_section(
       "environment", "Environment",
       rows.empty() ? report_note("Not known: last/state.json has none, as before the first "

@@ -72,6 +72,12 @@ std::string result_text(const RunRecord& run, std::string_view kind) {
   return fmt::format("the loss is {} on {}", figure_text(run.figure("loss")), of);
 }
 
+// "f1_class of 'spam'".
+std::string chosen_by(const RunRecord& run) {
+  const std::string of = run.setting("train.positive_class");
+  return run.metric() + (run.metric() == "f1_class" ? fmt::format(" of '{}'", of) : "");
+}
+
 double epochs_done(const RunRecord& run) {
   double done = 0;
   for (const LoggedEpoch& one : run.epochs) done = std::max(done, one.epoch);
@@ -139,8 +145,8 @@ std::string verdict_text(const RunRecord& run) {
   }
   return fmt::format(
       "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took {} on {}.",
-      capitalised(result_text(run, "validation ")), run.best->epoch, std::ceil(done), run.metric(),
-      human_seconds(run.seconds), device_text(run));
+      capitalised(result_text(run, "validation ")), run.best->epoch, std::ceil(done),
+      chosen_by(run), human_seconds(run.seconds), device_text(run));
 }
 
 std::string dates_text(const RunRecord& run) {
