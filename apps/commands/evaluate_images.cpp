@@ -188,6 +188,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                                          {.network = network,
                                           .metrics = *metrics,
                                           .weights = arguments.weights,
+                                          .data = arguments.data_names(),
                                           .examples = examples,
                                           .worst = arguments.worst});
   outputs.calibrated.write(metrics->count(), contents);

@@ -188,6 +188,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                                          {.network = network,
                                           .metrics = *metrics,
                                           .weights = arguments.weights,
+                                          .data = arguments.data_names(),
                                           .examples = examples,
                                           .worst = arguments.worst});
   outputs.calibrated.write(metrics->count(), data.contents);

@@ -151,6 +151,8 @@ class RunFigures(ProgramTest):
         self.assertNotIn("roc_auc", figures)
         said = f"each class against the rest: {figures['roc_auc_ovr']:.4f}, mean of 3 classes"
         self.assertIn("ROC AUC of " + said, text)
+        self.assertRegex((self.folder / "three.html").read_text(),
+                         r'>data</th><td class="value">three.csv<(.|\n)*>f1_macro</th><td class="value">0\.\d+<')
         self.assertIn("Area under the ROC curve, " + said, (self.folder / "three.html").read_text())
 
     # Labels of which every fourth is wrong: some temperature is best.

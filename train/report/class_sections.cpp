@@ -161,7 +161,7 @@ std::string per_class_section(const RunRecord& run) {
     return report_section("classes", heading, class_table(run.classes, rows, of));
   }
   std::vector<ClassRow> worst = rows;
-  std::erase_if(worst, [](const ClassRow& row) { return row.examples == 0; });
+  std::erase_if(worst, [](const ClassRow& row) { return row.examples == 0 || row.f1() == 1; });
   std::ranges::stable_sort(worst, {}, &ClassRow::f1);
   worst.resize(std::min(worst.size(), worst_classes));
   const std::string all = n > most_rows
@@ -169,12 +169,14 @@ std::string per_class_section(const RunRecord& run) {
                                             grouped(static_cast<int64_t>(n)))
                               : fmt::format("All {} classes", grouped(static_cast<int64_t>(n)));
   rows.resize(std::min(n, most_rows));
-  return report_section(
-      "classes", heading,
-      fmt::format("<h3>The {} of the lowest F1</h3>\n{}<details><summary>{}</summary>\n{}"
-                  "</details>\n",
-                  worst.size(), class_table(run.classes, worst, of), all,
-                  class_table(run.classes, rows, of)));
+  std::string html;
+  if (!worst.empty()) {
+    html = fmt::format("<h3>The {} of the lowest F1</h3>\n{}", worst.size(),
+                       class_table(run.classes, worst, of));
+  }
+  return report_section("classes", heading,
+                        html + fmt::format("<details><summary>{}</summary>\n{}</details>\n", all,
+                                           class_table(run.classes, rows, of)));
 }
 
 }  // namespace whisker

@@ -39,6 +39,24 @@ std::string with_interval(double accuracy, int64_t count) {
                      100 * bounds.low, 100 * bounds.high);
 }
 
+// Examples of each class.
+std::vector<int64_t> counts_of(const ClassCounts& classes) {
+  const size_t n = classes.classes.size();
+  std::vector<int64_t> of_class(n);
+  for (size_t i = 0; i < classes.confusion.size(); ++i) of_class[i / n] += classes.confusion[i];
+  return of_class;
+}
+
+// " in 126 of the 1,000 classes".
+std::string classes_text(const ClassCounts& classes) {
+  const int64_t all = std::ssize(classes.classes);
+  if (all == 0) return "";
+  const std::vector<int64_t> counts = counts_of(classes);
+  const int64_t none = std::ranges::count(counts, 0);
+  return none > 0 ? fmt::format(" in {} of the {} classes", grouped(all - none), grouped(all))
+                  : fmt::format(" in {} classes", grouped(all));
+}
+
 // `kind`: "validation ", of a run.
 std::string result_text(const RunRecord& run, std::string_view kind) {
   const int64_t count = run.best->examples;
@@ -47,9 +65,8 @@ std::string result_text(const RunRecord& run, std::string_view kind) {
                 : fmt::format("{} {}{}", grouped(count), kind, examples_text(count, run.best->of));
   if (const double accuracy = run.figure("accuracy");
       run.best->of != "tokens" && std::isfinite(accuracy)) {
-    const auto classes = std::ssize(run.classes.classes);
     return fmt::format("{} of {}{} are classified right", with_interval(accuracy, count), of,
-                       classes > 0 ? fmt::format(" in {} classes", grouped(classes)) : "") +
+                       classes_text(run.classes)) +
            (std::isfinite(run.figure("top_5"))
                 ? fmt::format(" ({} among the five most probable classes)",
                               percent_text(run.figure("top_5")))
@@ -110,11 +127,9 @@ std::string test_text(const RunRecord& run) {
 // What an accuracy has to be better than.
 std::string most_frequent_text(const RunRecord& run) {
   const ClassCounts& counts = run.classes;
-  const size_t n = counts.classes.size();
-  std::vector<int64_t> of_class(n);
-  for (size_t i = 0; i < counts.confusion.size(); ++i) of_class[i / n] += counts.confusion[i];
+  const std::vector<int64_t> of_class = counts_of(counts);
   const int64_t all = std::accumulate(of_class.begin(), of_class.end(), int64_t{0});
-  if (n < 2 || all == 0) return "";
+  if (of_class.size() < 2 || all == 0) return "";
   const auto most = std::ranges::max_element(of_class);
   return fmt::format("Always answering '{}' (no class is more frequent) would be right for {}.",
                      counts.classes[static_cast<size_t>(most - of_class.begin())],

@@ -101,6 +101,18 @@ TEST(RunReport, ManyClassesAndImagesStaySmall) {
   EXPECT_THAT(page, HasSubstr("each class against the rest: not known, as a run keeps the five"));
 }
 
+TEST(RunReport, SaysHowManyClassesOccur) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  ValidationExamples all = classification(10, 40);
+  all.ranked.assign(all.ranked.size(), 0);
+  write_validation_examples(folder / "validation.safetensors", all);
+  write_safetensors(folder / "best.safetensors",
+                    {{"epoch", "3"}, {"metrics", R"({"images":10,"accuracy":0.1})"}}, {});
+  EXPECT_THAT(run_report(read_run_record(folder.path())),
+              HasSubstr("of 10 validation images in 10 of the 40 classes are classified right"));
+}
+
 TEST(RunReport, MoreClassesThanMemoryHasPairsAreNotCounted) {
   const TemporaryFolder folder;
   write_old_run(folder);
