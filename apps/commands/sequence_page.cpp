@@ -128,8 +128,30 @@ class TextCards {
   size_t bytes_ = 0;
 };
 
+std::string curves_of_sequences(const std::map<std::string, std::vector<ChartSeries>>& curves) {
+  constexpr size_t most_charts = 60;
+  std::string charts;
+  size_t shown = 0;
+  for (const auto& [name, series] : curves) {
+    if (shown == most_charts) break;
+    ++shown;
+    charts += chart_svg({.title = name,
+                         .x = {.label = "step"},
+                         .y = {.label = "value"},
+                         .series = series,
+                         .width = 400,
+                         .height = 290});
+  }
+  return report_section("examples", "Examples of each class",
+                        "<div class=\"charts\">\n" + charts + "</div>\n" +
+                            report_note("Each curve is a row, named by its line; of several values "
+                                        "a step the first.") +
+                            left_out_note(curves.size(), shown, "classes"));
+}
+
 std::string examples_of_sequences(const SequenceReport& report, TextCards& cards) {
   const SequenceDetails& details = *report.details;
+  if (!details.curves.empty()) return curves_of_sequences(details.curves);
   if (details.examples.empty()) return "";
   const size_t all = std::max<size_t>(1, report.per_class.size());
   std::string html;
@@ -147,9 +169,9 @@ std::string examples_of_sequences(const SequenceReport& report, TextCards& cards
 std::string copies_of_sequences(const SequenceReport& report, TextCards& cards) {
   const SequenceDetails& details = *report.details;
   constexpr size_t most_shown_copies = 60;
-  const std::string across =
-      counted(report.also_in_train, "validation example is also a training example",
-              "validation examples are also training examples");
+  const std::string across = counted(
+      report.also_in_train, "validation example is the same as a training example to the network",
+      "validation examples are the same as a training example to the network");
   if (report.per_class.empty())
     return report_section("copies", "Copies", report_note(across + "."));
   std::string html = report_note(fmt::format(

@@ -50,6 +50,26 @@ class Details {
             .in_val = in_val};
   }
 
+  // Rows that nobody reads as numbers.
+  bool is_long(int64_t index) const {
+    const auto* rows = std::get_if<RowsInput>(&data_.signature.input);
+    constexpr int64_t most_read = 20;
+    return rows && rows->names.empty() &&
+           std::ssize(data_.train_examples[static_cast<size_t>(index)].values) > most_read;
+  }
+
+  // The first value of each step.
+  void add_curve(int64_t index, std::vector<ChartSeries>& curves) const {
+    const SequenceExample& row = data_.train_examples[static_cast<size_t>(index)];
+    const auto features = static_cast<size_t>(std::get<RowsInput>(data_.signature.input).features);
+    ChartSeries& curve = curves.emplace_back();
+    curve.name = row.place.substr(row.place.rfind(':') + 1);
+    for (size_t i = 0; i < row.values.size(); i += features) {
+      curve.x.push_back(static_cast<double>(i / features + 1));
+      curve.y.push_back(row.values[i]);
+    }
+  }
+
   // A few of each class, evenly over the data.
   void add_examples() {
     constexpr size_t most_examples = 240, most_of_class = 4;
@@ -63,7 +83,11 @@ class Details {
       const size_t count = std::min(each, of_class[c].size());
       for (size_t i = 0; i < count; ++i) {
         const int64_t index = of_class[c][(2 * i + 1) * of_class[c].size() / (2 * count)];
-        details_.examples[data_.signature.classes[c]].push_back(shown(index, false));
+        if (is_long(index)) {
+          add_curve(index, details_.curves[data_.signature.classes[c]]);
+        } else {
+          details_.examples[data_.signature.classes[c]].push_back(shown(index, false));
+        }
       }
     }
   }

@@ -32,7 +32,8 @@ struct SequenceDetails {
   std::vector<std::vector<Example>> copies = {};  ///< groups; across splits and classes come first
   int64_t groups = 0;                             ///< of copies, all
   int64_t copies_across_splits = 0, copies_across_classes = 0;
-  std::vector<Column> columns = {};     ///< of rows and series
+  std::vector<Column> columns = {};                             ///< of rows and series
+  std::map<std::string, std::vector<ChartSeries>> curves = {};  ///< long rows, in place of examples
   std::vector<ChartSeries> drawn = {};  ///< columns of a series, over its rows
 };
 

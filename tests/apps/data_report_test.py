@@ -90,6 +90,11 @@ class DataReports(ProgramTest):
         for text in ("<td>size</td><td>validation</td>", ">r.csv:33</th>", "1 across classes"):
             self.assertIn(text, page)
 
+        (self.folder / "r2.csv").write_text("".join(
+            f"{'ab'[i % 2]}," + ",".join(str(i + j % 5) for j in range(30)) + "\n" for i in range(20)))
+        page = self.check("r2.html", "r.yaml", "data.train=r2.csv")
+        self.assertEqual(page.count('<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="400"'), 2)  # a class each
+
     def test_the_page_of_a_series_and_of_plain_text(self):
         rows = "".join(f"{i},{i % 7 if i != 20 else ''}\n" for i in range(80))
         (self.folder / "s.csv").write_text("load,price\n" + rows)

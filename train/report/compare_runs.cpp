@@ -252,7 +252,8 @@ class Comparison {
       const ValidationExamples& first = *runs_[0].record.validation;
       const auto at = static_cast<size_t>(runs_[0].examples.at(key));
       const std::string& label = first.classes[static_cast<size_t>(first.labels[at])];
-      table.row().text(at < first.paths.size() ? first.paths[at] : fmt::to_string(at)).text(label);
+      const std::string path = at < first.paths.size() ? first.paths[at] : fmt::to_string(at);
+      table.row().html(shown_of(key) + markup(path)).text(label);
       for (const ComparedRun& run : runs_) {
         const std::string& one = said(run, key);
         table.text(fmt::format("{} {}", one == label ? "✓" : "✗", one));
@@ -263,6 +264,20 @@ class Comparison {
         "{} of {} common ones{}.", grouped(static_cast<int64_t>(all)), grouped(std::ssize(common_)),
         all > keys.size() ? fmt::format("; the first {} are listed", keys.size()) : ""));
     return report_section("disagreements", "Examples on which they disagree", html);
+  }
+
+  // The image or text, where it is among the worst mistakes that a run has kept; else "".
+  std::string shown_of(const std::string& key) const {
+    for (const ComparedRun& run : runs_) {
+      const auto& kept = run.record.examples;
+      if (!kept || kept->epoch != run.record.validation->epoch) continue;
+      const auto found =
+          std::ranges::find(kept->mistakes, run.examples.at(key), &ReportExample::index);
+      if (found == kept->mistakes.end()) continue;
+      if (!found->seen.empty()) return image_html(found->seen, "what a network saw") + "<br>";
+      return markup(found->text) + "<br>";
+    }
+    return "";
   }
 
   std::vector<ComparedRun> runs_;

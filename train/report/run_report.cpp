@@ -24,14 +24,15 @@ constexpr std::string_view rules = R"css(.sentence { font-size: 1.15rem; max-wid
 .scroll svg { border: 1px solid var(--line); border-radius: 8px; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem;
   overflow-x: auto; font: 13px/1.4 ui-monospace, Menlo, Consolas, monospace; }
-td.value { white-space: pre-wrap; overflow-wrap: anywhere; }
+td.value { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 13rem; }
 summary { cursor: pointer; margin: .4rem 0; }
 nav a { color: var(--c0); margin-right: 1rem; white-space: nowrap; display: inline-block; }
 ul.samples { list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
   grid-template-columns: repeat(auto-fill, minmax(110px, 1fr)); }
 .samples img { width: 100%; height: auto; border-radius: 4px; display: block; }
 .bar { display: inline-block; height: .7rem; margin-right: .6rem; background: var(--c0); }
-@media print { nav { display: none; } pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
+@media print { nav { display: none; } }
+@media print, (max-width: 600px) { pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
 )css";
 
 // The ids and headings of the sections.
