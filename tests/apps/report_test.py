@@ -81,8 +81,6 @@ class Reports(ProgramTest):
         page = (self.folder / "both.html").read_text()
         self.assertIn("9 validation examples are in all runs, by their content and label", page)
         self.assertRegex(page, r'<th scope="row">optimizer.lr</th><td class="value">0.001</td><td class="value">0.1<')
-        if "None of the common ones" not in page:  # both are wrong where either has kept the image
-            self.assertRegex(page, r'<td><img src="data:image/jpeg;base64,[^"]+" alt="what a network saw"><br>c\d/')
         self.assertIn(">10</td>", page)
         self.assertIn(">9</td>", page)
         self.assertNotIn(str(self.folder), page)
@@ -123,6 +121,11 @@ class Reports(ProgramTest):
         page = (self.folder / "runs/texts/report.html").read_text()
         self.assertRegex(page, r"for \(\+\) and against \(−\) (ham|spam): <strong>\w+</strong> [+-]\d")
         self.assertRegex(page, r'<p class="text">(see you|win cash) now \d+</p>')
+        # A comparison shows those on which the runs disagree.
+        self.whisker("train", "t.yaml", "name=untrained", "optimizer.lr=1e-9")
+        self.whisker("report", "runs/texts", "runs/untrained", "-o", "texts.html")
+        self.assertRegex((self.folder / "texts.html").read_text(),
+                         r'<td>(see you|win cash) now \d+<br>texts.tsv:\d+</td>')
 
     def test_language_models_and_no_run(self):
         (self.folder / "plain.txt").write_text("to be or not to be, that is the question. " * 60)

@@ -202,7 +202,7 @@ class Pages(ProgramTest):
         weights = "runs/first/best.safetensors"
         (self.folder / "s.csv").write_text("load\n" + "".join(f"{i % 7}\n" for i in range(80)))
         (self.folder / "t.tsv").write_text("".join(f"{'ab'[i % 2]}\t{'long ' * (i % 9)}text {i % 30}\n" for i in range(60)))
-        for kind, file in (("series", "s.csv"), ("text", "t.tsv")):
+        for kind, file in (("series", "s.csv, series: {columns: [load]}"), ("text", "t.tsv")):
             (self.folder / f"{kind}.yaml").write_text(f"data: {{kind: {kind}, train: {file}, val_split: 0.3}}\n"
                                                       "model: [{gru: {units: 2}}, {dense: {units: 1}}]\n")
             self.whisker("data", "check", f"{kind}.yaml", "--report", f"{kind}.html")

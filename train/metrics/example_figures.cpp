@@ -8,13 +8,10 @@
 #include <algorithm>
 
 namespace whisker {
-namespace {
 
 std::string area_text(const std::optional<double>& area) {
   return area ? figure_text(*area) : "not measured";
 }
-
-}  // namespace
 
 void ExampleFigures::write(JsonWriter& json) const {
   json.key("accuracy_interval").begin_array().value(accuracy.low).value(accuracy.high).end_array();

@@ -26,6 +26,8 @@ struct ExampleFigures {
   std::string text() const;
 };
 
+/// "0.9912"; "not measured" where unset.
+std::string area_text(const std::optional<double>& area);
 /// "0.9912, mean of 18 classes", or why it is not measured.
 std::string rest_areas_text(const ValidationExamples& examples,
                             const std::optional<RestAreas>& areas);

@@ -10,7 +10,6 @@
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
-#include "train/config/config.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/score_curve.h"
 #include "train/report/report_sections.h"
@@ -185,8 +184,14 @@ class Comparison {
   std::string settings() const {
     // Before all runs the defaults: what a key means that is younger than a run.
     std::map<std::string, std::vector<std::string>> values;
-    collect(YamlNode::parse(print_config({}), "defaults"), "", 0, values);
-    for (size_t i = 0; i < runs_.size(); ++i) collect(runs_[i].record.config, "", i + 1, values);
+    for (size_t i = 0; i <= runs_.size(); ++i) {
+      for (const auto& [key, text] :
+           i == 0 ? usual_settings() : settings_of(runs_[i - 1].record.config)) {
+        std::vector<std::string>& of_runs = values[key];
+        of_runs.resize(i, unset);
+        of_runs.push_back(text);
+      }
+    }
     std::vector<std::string> heads = {"setting"};
     for (const ComparedRun& run : runs_) heads.push_back(run.title);
     HtmlTable table(heads);
@@ -198,32 +203,13 @@ class Comparison {
         if (value == unset && !rules) value = of_runs[0];
       }
       of_runs.erase(of_runs.begin());
-      if (key == "name" || key == "runs" ||
-          std::ranges::count(of_runs, of_runs[0]) == std::ssize(of_runs)) {
-        continue;
-      }
+      if (std::ranges::count(of_runs, of_runs[0]) == std::ssize(of_runs)) continue;
       any = true;
       table.row().name(key);
       for (const std::string& value : of_runs) table.lines(value);
     }
     return report_section("settings", "Settings that differ",
                           any ? table.str() : report_note("None: the configurations are alike."));
-  }
-
-  static void collect(const YamlNode& node, const std::string& path, size_t run,
-                      std::map<std::string, std::vector<std::string>>& values) {
-    if (!node.is_map() || path == "model") {
-      std::string text = node.is_scalar() ? node.text() : node.emit();
-      while (text.ends_with('\n')) text.pop_back();
-      std::vector<std::string>& of_runs = values[path];
-      of_runs.resize(run, unset);
-      of_runs.push_back(without_folders(text));
-      return;
-    }
-    for (size_t i = 0; i < node.size(); ++i) {
-      const std::string& key = node.keys()[i];
-      collect(node[i], path.empty() ? key : path + "." + key, run, values);
-    }
   }
 
   std::string disagreements() const {

@@ -20,11 +20,6 @@ constexpr double chart_width = 400, chart_height = 290;
 
 using Points = std::vector<std::pair<double, double>>;
 
-double logged_value(const LoggedValues& values, std::string_view name) {
-  const auto found = values.find(name);
-  return found == values.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
-}
-
 Points by_epoch(const RunRecord& run, std::string_view name) {
   Points points;
   for (const LoggedEpoch& one : run.epochs) {

@@ -53,10 +53,6 @@ std::string roc_of_classes(const ValidationExamples& all) {
       fmt::format("<p>Area under the ROC curve, each class against the rest: {}.</p>\n", areas));
 }
 
-std::string area_text(std::optional<double> area) {
-  return area ? fmt::format("{:.4f}", *area) : "not measured";
-}
-
 Chart square_chart(std::string title, std::string x, std::string y) {
   return {.title = std::move(title),
           .x = {.label = std::move(x), .low = 0, .high = 1},

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace whisker {
 
@@ -50,6 +52,13 @@ std::string data_section(const RunRecord& run);
 std::string config_section(const RunRecord& run);
 std::string environment_section(const RunRecord& run);
 std::string commands_section(const RunRecord& run);
+
+/// Dotted keys and values of a configuration but runs and name, in order; the model's layers are
+/// one.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+Settings settings_of(const YamlNode& config);
+/// Those of this version's defaults.
+const Settings& usual_settings();
 
 /// A value of metrics.jsonl by epochs.
 ChartSeries epoch_series(const RunRecord& run, std::string_view key, std::string name);

@@ -49,14 +49,9 @@ LoggedValues values_of(const JsonValue& line) {
   return values;
 }
 
-double value_in(const LoggedValues& values, std::string_view name) {
-  const auto found = values.find(name);
-  return found == values.end() ? not_known : found->second;
-}
-
 void add_epoch(RunRecord& run, const JsonValue& line) {
   LoggedEpoch epoch{.epoch = 0, .values = values_of(line)};
-  epoch.epoch = value_in(epoch.values, "epoch");
+  epoch.epoch = logged_value(epoch.values, "epoch");
   const JsonValue* best = line.find("best");
   epoch.best = best && best->as_bool();
   if (const JsonValue* time = line.find("time")) {
@@ -82,21 +77,21 @@ void read_metrics(RunRecord& run, const std::string& text) {
     if (kind == "test") run.test = values_of(json);
     if (kind == "step") {
       LoggedValues values = values_of(json);
-      const double step = value_in(values, "step");
-      run.seconds = std::max(run.seconds, value_in(values, "seconds"));
+      const double step = logged_value(values, "step");
+      run.seconds = std::max(run.seconds, logged_value(values, "seconds"));
       run.steps.emplace_back(step, std::move(values));
     }
     if (kind != "epoch" && kind != "validation") continue;
     add_epoch(run, json);
     const LoggedEpoch& epoch = run.epochs.back();
-    run.seconds = std::max(run.seconds, value_in(epoch.values, "seconds"));
-    if (kind == "epoch") steps_per_epoch = value_in(epoch.values, "step") / epoch.epoch;
+    run.seconds = std::max(run.seconds, logged_value(epoch.values, "seconds"));
+    if (kind == "epoch") steps_per_epoch = logged_value(epoch.values, "step") / epoch.epoch;
   }
   // Before the first epoch has ended, its length is not known: the last step is shown as its end.
   if (!(steps_per_epoch > 0) && !run.steps.empty()) steps_per_epoch = run.steps.back().first;
   for (auto& [at, values] : run.steps) at /= steps_per_epoch;
   for (LoggedEpoch& one : run.epochs) {
-    const double step = value_in(one.values, "step");
+    const double step = logged_value(one.values, "step");
     if (one.has_times || !std::isfinite(step) || !(steps_per_epoch > 0)) continue;
     one.epoch = step / steps_per_epoch;
   }
@@ -225,6 +220,11 @@ void count_classes(RunRecord& run) {
 
 }  // namespace
 
+double logged_value(const LoggedValues& values, std::string_view name) {
+  const auto found = values.find(name);
+  return found == values.end() ? not_known : found->second;
+}
+
 std::string RunRecord::setting(std::string_view path, std::string_view otherwise) const {
   const YamlNode* found = config.find_path(path);
   return std::string(found && found->is_scalar() ? found->text() : otherwise);
@@ -238,7 +238,7 @@ std::string RunRecord::metric() const {
 }
 
 double RunRecord::figure(std::string_view figure_name) const {
-  return best ? value_in(best->values, figure_name) : not_known;
+  return best ? logged_value(best->values, figure_name) : not_known;
 }
 
 RunRecord read_run_record(const fs::path& folder) {

@@ -20,6 +20,8 @@ namespace whisker {
 
 /// Names and numbers of a line of metrics.jsonl; what is null there is NaN.
 using LoggedValues = std::map<std::string, double, std::less<>>;
+/// NaN where it is not there.
+double logged_value(const LoggedValues& values, std::string_view name);
 
 struct LoggedEpoch {
   double epoch = 0;  ///< from 1; within an epoch that a time budget ended less than its number
