@@ -225,6 +225,7 @@ class Comparison {
       if (classes.size() > 1) keys.push_back(key);
     }
     const size_t all = keys.size();
+    std::ranges::stable_partition(keys, [&](const auto& key) { return !shown_of(key).empty(); });
     keys.resize(std::min(all, most_disagreements));
     if (keys.empty()) {
       return report_section(

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -94,6 +95,24 @@ TEST(ScoreCurve, EachClassAgainstTheRest) {
   all.scores.clear();
   EXPECT_EQ(rest_areas_text(all, roc_auc_ovr(all)),
             "not measured: 8 examples of 3 classes are more than 50,000,000 probabilities");
+}
+
+TEST(ScoreCurve, TheMeanAreaIsThatOfTheCurves) {
+  constexpr int32_t classes = 70;
+  ValidationExamples all{.of = "rows", .ranks = 1};
+  for (int32_t c = 0; c < classes; ++c) all.classes.push_back(std::to_string(c));
+  uint64_t state = 1;
+  for (int i = 0; i < 300; ++i) {
+    for (int32_t c = 0; c < classes; ++c) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      all.scores.push_back(static_cast<float>(state >> 58));  // of 64 values: many are equal
+    }
+    all.labels.push_back(i % (classes - 1));
+  }
+  double sum = 0;
+  for (int32_t c = 0; c + 1 < classes; ++c) sum += score_curve(all, c).roc_auc().value();
+  EXPECT_NEAR(roc_auc_ovr(all).value().mean, sum / (classes - 1), 1e-12);
+  EXPECT_EQ(roc_auc_ovr(all).value().classes, classes - 1);
 }
 
 TEST(ScoreCurve, AThresholdForAPrecision) {
