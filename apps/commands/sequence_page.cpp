@@ -89,16 +89,11 @@ std::string series_of_sequences(const SequenceDetails& details) {
   if (details.drawn.empty()) return "";
   std::string charts;
   for (const ChartSeries& one : details.drawn) {
-    charts += chart_svg({.title = one.name,
-                         .x = {.label = "row"},
-                         .y = {.label = "value"},
-                         .series = {{.x = one.x, .y = one.y}},
-                         .width = 400,
-                         .height = 290});
+    charts += small_chart(one.name, "row", "value", {{.x = one.x, .y = one.y}});
   }
-  return report_section("series", "Over time",
-                        "<div class=\"charts\">\n" + charts + "</div>\n" +
-                            report_note("Of data.train; a gap is a row that cannot be used."));
+  return report_section(
+      "series", "Over time",
+      charts_html(charts) + report_note("Of data.train; a gap is a row that cannot be used."));
 }
 
 // Long texts are cut by shown_text(); a page holds so many bytes of them.
@@ -135,15 +130,10 @@ std::string curves_of_sequences(const std::map<std::string, std::vector<ChartSer
   for (const auto& [name, series] : curves) {
     if (shown == most_charts) break;
     ++shown;
-    charts += chart_svg({.title = name,
-                         .x = {.label = "step"},
-                         .y = {.label = "value"},
-                         .series = series,
-                         .width = 400,
-                         .height = 290});
+    charts += small_chart(name, "step", "value", series);
   }
   return report_section("examples", "Examples of each class",
-                        "<div class=\"charts\">\n" + charts + "</div>\n" +
+                        charts_html(charts) +
                             report_note("Each curve is a row, named by its line; of several values "
                                         "a step the first.") +
                             left_out_note(curves.size(), shown, "classes"));

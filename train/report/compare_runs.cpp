@@ -129,7 +129,7 @@ class Comparison {
       }
       charts += chart_svg(chart);
     }
-    return report_section("curves", "Curves", "<div class=\"charts\">\n" + charts + "</div>\n");
+    return report_section("curves", "Curves", charts_html(charts));
   }
 
   std::string accuracy_text(int64_t correct, int64_t count) const {

@@ -149,7 +149,7 @@ std::string curves_section(const RunRecord& run) {
     charts.add("gradient norm", {.label = "gradient norm", .low = 0}, {series_of("", norms)},
                false);
   }
-  std::string html = fmt::format("<div class=\"charts\">\n{}</div>\n", charts.html());
+  std::string html = charts_html(charts.html());
   html += report_note(
       "The training loss is that of training: with augmentation, dropout, label smoothing and "
       "class "

@@ -117,8 +117,7 @@ std::string calibration_section(const RunRecord& run) {
                   .width = 370,
                   .height = 360};
   const double error = calibration.expected_error();
-  std::string html = fmt::format("<div class=\"charts\">\n{}{}</div>\n", chart_svg(reliability),
-                                 chart_svg(histogram));
+  std::string html = charts_html(chart_svg(reliability) + chart_svg(histogram));
   html += fmt::format(
       "<p>Expected calibration error: <strong>{:.4f}</strong>, over 15 equal bins. "
       "{}</p>\n",
@@ -186,14 +185,10 @@ std::string forecast_section(const RunRecord& run) {
       truth.y.push_back(static_cast<double>(all.truths[at]));
       forecast.y.push_back(static_cast<double>(all.predictions[at]));
     }
-    charts += chart_svg({.title = all.targets[static_cast<size_t>(target)],
-                         .x = {.label = "validation window"},
-                         .y = {.label = "value"},
-                         .series = {std::move(truth), std::move(forecast)},
-                         .width = 400,
-                         .height = 290});
+    charts += small_chart(all.targets[static_cast<size_t>(target)], "validation window", "value",
+                          {std::move(truth), std::move(forecast)});
   }
-  std::string html = fmt::format("<div class=\"charts\">\n{}</div>\n", charts);
+  std::string html = charts_html(charts);
   html += report_note(fmt::format(
       "Each point is {} ahead of what the network saw.{}{}",
       horizon == 1 ? "one step" : fmt::format("the last of {} steps", horizon),

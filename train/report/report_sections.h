@@ -25,6 +25,10 @@ std::string image_html(std::string_view jpeg, std::string_view alt);
 std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown);
 /// "<p class=\"lead\">...</p>" of text.
 std::string report_note(std::string_view text);
+/// Curves of a section, beside others of them in charts_html().
+std::string small_chart(const std::string& title, const std::string& x, const std::string& y,
+                        std::vector<ChartSeries> series);
+std::string charts_html(std::string_view charts);
 /// "80.0 %"; "not measured" for NaN.
 std::string percent_text(double fraction);
 /// "images", without its s where `count` is 1.

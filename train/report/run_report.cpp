@@ -58,6 +58,20 @@ std::string report_note(std::string_view text) {
   return fmt::format("<p class=\"lead\">{}</p>\n", markup(text));
 }
 
+std::string small_chart(const std::string& title, const std::string& x, const std::string& y,
+                        std::vector<ChartSeries> series) {
+  return chart_svg({.title = title,
+                    .x = {.label = x},
+                    .y = {.label = y},
+                    .series = std::move(series),
+                    .width = 400,
+                    .height = 290});
+}
+
+std::string charts_html(std::string_view charts) {
+  return fmt::format("<div class=\"charts\">\n{}</div>\n", charts);
+}
+
 std::string percent_text(double fraction) {
   return std::isfinite(fraction) ? fmt::format("{:.1f} %", 100 * fraction) : "not measured";
 }
