@@ -51,7 +51,7 @@ void limit_spinning(char** argv) {
   ::execv(program.c_str(), argv);  // comes back only when it failed: then they spin
 }
 
-// Of a long message, a table above all, the first lines are enough unless -v asks for the rest.
+// The first lines of a long message, a table above all, are enough unless -v asks for the rest.
 std::string first_lines(std::string_view message, int verbosity) {
   constexpr int most = 21;  // what is wrong, and twenty rows
   size_t end = 0;

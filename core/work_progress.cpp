@@ -7,7 +7,7 @@
 namespace whisker {
 namespace {
 
-// Of the process, as what it watches is.
+// The counts belong to the process, as what they watch does.
 std::atomic<uint64_t> progress_count = 0;
 std::array<std::atomic<int>, 4> living_waits = {};  // scopes that live, by Waiting
 

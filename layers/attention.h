@@ -11,7 +11,7 @@ namespace whisker {
 /// (N,H,W,C) -> (N,H,W,C): all H W positions of an image attend to each other.
 class MultiHeadAttention final : public Module {
  public:
-  /// Of the parameters in weights files.
+  /// Names of the parameters in weights files.
   enum class Names : uint8_t {
     pytorch,  ///< in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias
     timm,     ///< qkv.weight, qkv.bias, proj.weight, proj.bias

@@ -58,7 +58,7 @@ class Conv2D final : public Module {
   const Options& options() const { return options_; }
   void set_activation(ActivationSpec activation) { options_.activation = activation; }
   void set_max_pool(const Pool2dOptions& pool) { options_.max_pool = pool; }
-  /// Of images x of `dtype`.
+  /// The convolution's geometry for images x of `dtype`.
   Conv2dGeometry geometry(const Shape& x, DType dtype = DType::f32) const;
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }

@@ -40,7 +40,7 @@ struct FusedLayers {
   std::shared_ptr<Module> fused = {};
   const BatchNorm* norm = nullptr;  ///< goes into the weights of `fused` when that first runs
   size_t body_layers = 0;           ///< of a residual's body, that run before `fused`
-  /// For people: "relu into conv2d".
+  /// What is fused, for people: "relu into conv2d".
   std::vector<std::string> notes = {};
 };
 

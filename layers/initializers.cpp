@@ -167,7 +167,7 @@ Initializer make_initializer(const InitializerSpec& spec, Fans fans, bool bias) 
   const double gain_squared = 2 / (1 + spec.slope * spec.slope);
   switch (spec.kind) {
     case torch_default:
-      // For a weight, gain^2 = 2 / (1 + 5) makes the bound sqrt(3 gain^2 / fan) the same.
+      // A weight's gain^2 = 2 / (1 + 5) makes the bound sqrt(3 gain^2 / fan) the same.
       return draw_within(1 / std::sqrt(fan_in));
     case kaiming_uniform:
       return draw_within(std::sqrt(3 * gain_squared / fan));

@@ -195,8 +195,8 @@ int64_t MemoryPlan::inference_bytes(int64_t width, bool scratch) const {
   return peak;
 }
 
-// As the tape does it: a gradient lives from the first operator that contributes to it until the
-// one that made the value has run backward; a second contribution waits beside it to be added. A
+// Gradients live as on the tape, from the first operator that contributes to one until the operator
+// that made the value has run backward; a second contribution waits beside it to be added. A
 // recomputed block lets go of all but its input and its result, and runs again before its backward.
 int64_t MemoryPlan::training_bytes(int64_t width, bool scratch) const {
   if (operators_.empty()) return 0;

@@ -63,8 +63,8 @@ class MemoryPlan {
   const std::vector<PlannedValue>& values() const { return values_; }
 
   int64_t multiply_adds() const;
-  // Of tensors whose elements have `width` bytes; with `scratch`, also of what the operator that
-  // runs works in, as far as shapes decide that.
+  // The byte counts are of tensors whose elements have `width` bytes; with `scratch`, also of what
+  // the operator that runs works in, as far as shapes decide that.
   /// Kept for backward: distinct tensors once, plus what operators keep besides.
   int64_t kept_bytes(int64_t width) const;
   /// The most alive at once in a pass that keeps nothing (inference).

@@ -48,7 +48,7 @@ struct Pass {
   const NormRanks* norm_ranks = nullptr;
 };
 
-/// Of an f32 element: statistics have it whatever layers compute in.
+/// Bytes of an f32 element: statistics have it whatever layers compute in.
 inline constexpr int64_t element_bytes = 4;
 
 /// What one operator costs beyond its output, worked out from shapes (see layers/memory_plan.h).
@@ -117,7 +117,7 @@ class Module {
   /// True when the module has parameters of its own and none of them is trained now.
   bool frozen() const;
 
-  /// Of a container in a list of layers: backward computes it again from its input, see
+  /// Whether backward computes this container in a list of layers again from its input, see
   /// layers/recomputed_blocks.h.
   bool recomputes() const { return recomputes_; }
   void set_recompute(bool recompute) { recomputes_ = recompute; }

@@ -11,8 +11,8 @@
 
 namespace whisker {
 
-/// Of a layer in a list. Squeeze-and-excitation is no block: it may be part of the batch_norm
-/// before it.
+/// Whether a layer in a list is a block. Squeeze-and-excitation is none: it may be part of the
+/// batch_norm before it.
 bool is_block(const Module& layer);
 
 /// Marks each outermost block whose parameters are all selected by one of `patterns` (as freeze()

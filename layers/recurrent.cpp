@@ -190,9 +190,9 @@ int Recurrent::add_to(MemoryPlan& plan, int x) const {
   return plan.add(*this, {x}, output_shape(input), cost);
 }
 
-// As deterministic training has it: our own kernels in 16 bits
-// (core/cuda/recurrent/persistent/persistent_layers.cpp, which says where they fit), cuDNN in f32.
-// Other choices may keep other amounts.
+// What deterministic training keeps: that of our own kernels in 16 bits
+// (core/cuda/recurrent/persistent/persistent_layers.cpp, which says where they fit), of cuDNN in
+// f32. Other choices may keep other amounts.
 void Recurrent::keep_as_a_gpu_does(OperatorCost& cost, const Shape& x) const {
   const Options& o = options_;
   const int64_t positions = x[0] * x[1];

@@ -42,7 +42,7 @@ struct Groups {
   std::vector<size_t> of;  // by parameter
 };
 
-// The same for the same parameters and options.
+// Equal parameters and options give equal groups.
 Groups groups_of(const ParameterList& parameters, const OptimizerOptions& options) {
   Groups groups;
   const std::vector<int> behind = blocks_behind(parameters);

@@ -115,7 +115,7 @@ double Schedule::after_warmup(double step, int64_t length) const {
 
 void Schedule::observe(double metric) {
   if (options_.kind != ScheduleKind::plateau) return;
-  // As PyTorch's, the first best is infinite: what is not finite is never better.
+  // The first best is infinite, as PyTorch's: what is not finite is never better.
   const double worst = options_.maximise ? -std::numeric_limits<double>::infinity()
                                          : std::numeric_limits<double>::infinity();
   const double best = state_.any ? state_.best : worst;

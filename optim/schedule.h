@@ -47,7 +47,7 @@ class Schedule {
   double at(int64_t step) const;
   /// Number of steps in `epochs` epochs.
   int64_t steps(int64_t epochs) const { return epochs * steps_per_epoch_; }
-  /// The same schedule over another number of epochs.
+  /// This schedule over another number of epochs.
   Schedule over(int64_t epochs, int64_t restart) const;
   /// Whether its shape depends on the number of steps.
   bool has_end() const {

@@ -7,6 +7,7 @@ gpu_test_programs=(
   "layers/whisker_layers_tests|*Cuda* */cuda_0 *Fused* Fusion.* RecurrentTraces.*"
   "train/whisker_train_run_tests|*Cuda* *Gpu* */cuda_0"
   "core/whisker_core_op_tests|*"
+  "core/whisker_core_tape_tests|LocalRule.*"
   "core/whisker_core_cuda_few_channels_tests|*"
   "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
   "data/whisker_data_image_tests|DeviceImages.*"

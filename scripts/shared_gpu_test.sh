@@ -18,6 +18,7 @@ wrong() { echo "shared_gpu_test.sh: $*" >&2; exit 2; }
 folder="" repeats=100 trainings=10 busy="" out=""
 filter='CudaPersistentRecurrent.*:CudaRecurrentLengths.*:CudaCapture.*:CudaPooledConvolution.*'
 filter+=':CudaFewChannelsConv.*:CudaBatchNorm.*:CudaPooling.*:CudaNormPool.*:CudaDepthwise.*'
+filter+=':LargeShapes.OnCuda/batch_norm'
 # Not what times each algorithm of many convolutions, which takes half a minute.
 filter+='-CudaPooledConvolution.AgreesWhenTimedAndInTf32'
 while [ $# -gt 0 ]; do
@@ -122,7 +123,7 @@ repeat_training() {
 # All at once: they share the GPU with each other, too.
 start_busy
 parts=()
-for program in core/whisker_core_cuda_tests core/whisker_core_cuda_few_channels_tests; do
+for program in core/whisker_core_cuda_tests core/whisker_core_cuda_few_channels_tests core/whisker_core_op_tests; do
   repeat_tests "$program" & parts+=($!)
 done
 for name in resnet lstm; do

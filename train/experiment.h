@@ -62,7 +62,7 @@ struct Experiment {
 /// The compute dtype of layers on `device`: auto is bf16 on a GPU from compute capability 8.0, f16
 /// on an older one, else f32. Throws usage for a precision that the device cannot compute in.
 DType compute_dtype(PrecisionKind precision, Device device);
-/// The same where `card` is the GPU of a CUDA device.
+/// The dtype to compute in where `card` is the GPU of a CUDA device.
 DType compute_dtype(PrecisionKind precision, Device device, const CudaGpu& card);
 /// Number of training examples, rounded up to batches, that batch norms of averaged weights are
 /// measured on: see train/loop/average_statistics.h.

@@ -46,7 +46,7 @@ class ClassifiedImages {
   void add_inputs(std::span<const std::string> images, std::span<const std::string> folders);
   /// heat_map_jpeg() with these weights.
   std::string heat_map(const Prediction& result) const { return heat_map_jpeg(result, weights_); }
-  /// Of an image that could be read: writes the heat map, with a number where two would have the
+  /// Writes the heat map of an image that could be read, with a number where two would have the
   /// same name; adds the embedding. What fails is thrown by finish(): the results go on.
   void add(const Prediction& result, const std::string& jpeg, std::span<const std::string> classes);
   /// Puts the embeddings in their place; throws what could not be written.

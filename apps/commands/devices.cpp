@@ -77,7 +77,7 @@ std::vector<DeviceReport> look_at_devices(bool check) {
   return reports;
 }
 
-// For the device that `auto` selects, if usable.
+// Why the GPU that `auto` would select cannot be used.
 std::string why_no_gpu() {
   return why_no_cuda(Device{DeviceKind::cuda, 0});
 }
@@ -191,7 +191,7 @@ void fail_unless_right(const std::vector<DeviceReport>& reports) {
   }
 }
 
-// As one rank of several.
+// Checks as one rank of several.
 int check_as_rank(const std::string& gpus, bool json, const CLI::App& command) {
   RunRanks run;
   return run.run([&] {

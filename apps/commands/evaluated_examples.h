@@ -28,13 +28,13 @@ struct EvaluatedExample {
   std::string shown = {};            ///< a text, or a row's values; "" for an image
 };
 
-/// Of one row of probabilities, without number and path.
+/// The example that one row of probabilities is, without number and path.
 EvaluatedExample evaluated_example(int64_t label, std::vector<float> probabilities);
 
 /// The examples of a rank, batch by batch.
 class OwnExamples {
  public:
-  /// As an OutputObserver: probabilities (N, classes).
+  /// Adds probabilities (N, classes) as an OutputObserver.
   void add(const Tensor& probabilities, const Batch& batch);
   /// Collective: on rank 0 those of all ranks, by number; elsewhere nothing.
   std::vector<EvaluatedExample> of_all_ranks(RankGroup& ranks);

@@ -40,8 +40,8 @@ void add_view_options(CLI::App* command, StudyView& view);
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
 /// Throws usage where one of them is given for a target that takes none.
 void refuse_network_options(const StudyOptions& given, const std::string& target);
-/// Takes seed=N out of the bindings of a formula; 0 where there is none. Throws usage for what is no
-/// number.
+/// Takes seed=N out of the bindings of a formula; 0 where there is none. Throws usage for what is
+/// no number.
 uint64_t take_seed(std::vector<std::string>& bindings);
 /// A number above 0.
 const CLI::Validator& above_zero();
@@ -71,8 +71,8 @@ struct MeasuredStep {
   std::string times;  ///< where they come from, a line
 };
 
-/// As record_target(), with the device's ceilings, and the shortest time of each operator in up to
-/// five steps, with values two; a file's ceilings and times are its own.
+/// record_target() with the device's ceilings, and the shortest time of each operator in up to five
+/// steps, with values two; a file's ceilings and times are its own.
 MeasuredStep record_measured(const StudyTarget& target, bool values, const Invocation& invocation,
                              Outputs* outputs = nullptr);
 

@@ -21,7 +21,7 @@ GpuFacts find_gpus(const std::filesystem::path& proc = "/proc");
 /// One line about the GPUs and, unless `why_unused` is "", why they are not used: see
 /// why_no_cuda().
 std::string describe_gpus(const GpuFacts& facts, std::string_view why_unused);
-/// The same as members of the open object.
+/// Writes the facts as members of the open object.
 void write(JsonWriter& json, const GpuFacts& facts, const std::string& why_unused);
 
 }  // namespace whisker

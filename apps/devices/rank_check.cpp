@@ -40,7 +40,7 @@ CheckedRank parse(const std::string& text) {
   return {.host = parts[0], .device = parts[1], .name = parts[2], .bus_id = parts[3]};
 }
 
-// As this rank's driver sees them: those of its host.
+// Links as this rank's driver sees them: those of its host.
 std::vector<RankLink> links_of(const std::vector<CheckedRank>& ranks, const std::string& own_host) {
   std::unique_ptr<Nvml> nvml;
   try {

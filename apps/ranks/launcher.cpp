@@ -41,7 +41,8 @@ constexpr double stopped_s = 5;
 constexpr auto pause = std::chrono::milliseconds(20);
 constexpr auto before_restart = std::chrono::seconds(1);
 constexpr int stopped_and_saved = 75;  // exit code
-// Of a rank that this launcher started: where rank 0 writes its run folder; "-" for the others.
+// Set for the ranks that this launcher started: where rank 0 writes its run folder; "-" for the
+// others.
 constexpr const char* run_variable = "WHISKER_RUN_FD";
 
 std::vector<std::string> own_arguments() {

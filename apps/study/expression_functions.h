@@ -11,7 +11,7 @@
 
 namespace whisker {
 
-/// Of a shape.
+/// The most elements of a shape.
 inline constexpr int64_t most_expression_elements = 1'000'000;
 
 struct ExpressionValue;

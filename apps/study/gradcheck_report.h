@@ -57,7 +57,7 @@ std::string gradcheck_choices(size_t width = 0);
 /// The names of those operators, and "all".
 std::vector<std::string> gradcheck_operators();
 
-/// Of each operand of `op` at its usual arguments; with `second_order` also of dy. Throws usage
+/// Checks each operand of `op` at its usual arguments; with `second_order` also dy. Throws usage
 /// then for an operator without gradients of gradients.
 std::vector<GradcheckResult> gradcheck_operator(const OperatorRow& op,
                                                 const GradcheckOptions& options,

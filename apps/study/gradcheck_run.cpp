@@ -47,7 +47,7 @@ GradcheckReport report_of(const GradcheckRequest& request) {
   return {.tolerance = request.tolerance, .second_order = request.second_order};
 }
 
-// Of a loss.
+// Checks a loss.
 std::vector<GradcheckResult> check_loss(const GradcheckRequest& request,
                                         const std::function<Tensor()>& loss,
                                         std::span<const GradcheckInput> inputs,

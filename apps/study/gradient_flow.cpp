@@ -41,7 +41,7 @@ void put(StepValues& values, size_t at, double value) {
   values.push_back(value);
 }
 
-// Of what is not finite in part, a norm says nothing.
+// A norm says nothing of gradients that are not finite in part.
 double norm_of(const std::optional<TensorSummary>& gradients) {
   const bool known = gradients && gradients->statistics.not_finite == 0;
   return known ? gradients->statistics.norm : unknown;

@@ -26,7 +26,7 @@ GraphPage graph_page(const Recording& recording);
 /// Whether a file's content is such a page, unchanged.
 bool is_graph_page(std::string_view content);
 
-/// Of apps/study/page, in a source that the build makes.
+/// The style and script of apps/study/page, in a source that the build makes.
 std::string_view graph_page_style();
 std::string_view graph_page_script();
 std::span<const uint8_t> graph_page_script_hash();  ///< SHA-256

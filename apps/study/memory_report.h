@@ -24,7 +24,7 @@ struct MemoryReport {
   int64_t first_peak = 0;             ///< of the first step, which times algorithms
   int64_t predicted = 0;              ///< bytes of the highest of all steps; 0: not predicted
 
-  /// Of the second step of two: the first pays for what is made once.
+  /// The report of the second step of two: the first pays for what is made once.
   static MemoryReport of(const StudyStep& step);
 
   size_t peak() const;  ///< the sample with the highest peak, the first of equal ones

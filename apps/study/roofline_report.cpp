@@ -35,7 +35,7 @@ std::string pass_place(const RooflinePass& pass) {
   return fmt::format("{} {}{}{}", pass.number, pass_name(pass), layer.empty() ? "" : ", ", layer);
 }
 
-// Of operations, "12.3 GFLOP".
+// Operations in "12.3 GFLOP".
 double giga(double operations) {
   return operations / 1e9;
 }

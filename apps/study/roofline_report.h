@@ -20,7 +20,7 @@ struct RooflinePass {
   double ms = 0;        ///< measured
   double floor_ms = 0;  ///< at the ceilings
 
-  /// Of the ceiling, 1 at it; above 1 where operands were still in caches.
+  /// The fraction of the ceiling, 1 at it; above 1 where operands were still in caches.
   double fraction() const { return ms > 0 ? floor_ms / ms : 0; }
 };
 
@@ -30,7 +30,7 @@ struct RooflineReport {
   Ceilings ceilings;
   std::vector<RooflinePass> passes;  ///< forwards in order, then backwards
 
-  /// Of passes that compute or move something; `recording.ceilings` are there.
+  /// A report of passes that compute or move something; `recording.ceilings` are there.
   static RooflineReport of(const Recording& recording, std::string times);
   RooflineReport by_layer() const;
 

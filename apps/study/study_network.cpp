@@ -53,7 +53,7 @@ Tensor padded(const Tensor& x, const std::vector<double>& lengths) {
   return from_vector(values, x.shape(), x.options());
 }
 
-// As a run's; f64 throughout.
+// Types as a run's; f64 throughout.
 ArenaTypes arena_types(DType compute, bool wide_gradients = false) {
   return {.master = compute == DType::f64 ? compute : DType::f32,
           .compute = compute,

@@ -36,9 +36,9 @@ class StudyNetwork {
 
   /// The configuration's, and its average of the weights.
   void add_optimizer();
-  /// Of both, at a learning rate of 0.
+  /// Updates both, at a learning rate of 0.
   void update();
-  /// Of a training step and its update, by MemoryPrediction::total().
+  /// Bytes of a training step and its update, by MemoryPrediction::total().
   int64_t predicted_bytes() const;
 
   const Model& model() const { return model_; }

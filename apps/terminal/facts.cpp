@@ -209,7 +209,7 @@ StoredPrecision stored_precision(const SafetensorsFile& weights, Device device) 
   if (found == weights.metadata().end()) return {};
   JsonValue metrics;
   try {
-    // Of many classes: the confusion matrix is part of it.
+    // The confusion matrix of many classes is part of it.
     metrics = JsonValue::parse(found->second, {.name = weights.name(), .max_values = 100'000'000});
     const auto kind = precision_names().find(metrics.at("precision").as_string());
     if (kind == precision_names().end() || kind->second == PrecisionKind::f32) return {};

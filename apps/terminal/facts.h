@@ -49,7 +49,7 @@ std::string check_output_name(const std::string& name);
 
 /// `--precision`.
 void add_precision(CLI::App* command, PrecisionKind& precision);
-/// The same where the weights say what none given means: see stored_precision().
+/// add_precision() where the weights say what none given means: see stored_precision().
 void add_precision(CLI::App* command, std::optional<PrecisionKind>& precision);
 
 /// What `evaluate` computes in where no precision is given: that of the validation in the file's

@@ -8,7 +8,7 @@
 
 namespace whisker {
 
-/// For the program before its subcommands are added, which inherit it.
+/// The formatter of the program, set before its subcommands are added, which inherit it.
 std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 /// Adds the examples to every subcommand.

@@ -79,7 +79,7 @@ class InputNames {
   const std::vector<std::string>& folders() const { return folders_; }
   /// Paths of files in folders that are not images, so far.
   const std::vector<SkippedFile>& skipped() const { return skipped_; }
-  /// Of the files in folders: see use_of_files().
+  /// What is used of the files in folders: see use_of_files().
   std::string use() const { return use_of_files(used_, links_, skipped_); }
   /// What was assumed of names, and of standard input, so far; "" for nothing.
   std::string note() const;

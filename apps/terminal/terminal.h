@@ -24,7 +24,7 @@ std::string shell_word(const std::string& text);
 bool is_terminal(std::FILE* stream);
 /// Columns of the terminal behind `stream`; 80 when there is none.
 int terminal_width(std::FILE* stream);
-/// Of a table on stdout: the terminal's columns; 0, without limit, where it is none.
+/// The width of a table on stdout: the terminal's columns; 0, without limit, where it is none.
 size_t table_width();
 
 }  // namespace whisker

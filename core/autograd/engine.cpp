@@ -85,7 +85,8 @@ void Engine::continue_at(const Node& node, const Tensor& y) {
   continued_.push_back(edge.node);
 }
 
-// Of leaves, by the operators that lead to `root` and are not older than the number `since`.
+// Counts the uses of leaves by the operators that lead to `root` and are not older than the number
+// `since`.
 void Engine::count_uses(const Node& root, uint64_t since) {
   std::unordered_set<const Node*> seen = {&root};
   std::vector<const Node*> open = {&root};

@@ -37,7 +37,7 @@ class AttentionKernels {
 
   /// False where the operator is to run unfused. backward: attention_backward() will follow.
   virtual bool fuses(const AttentionGeometry& g, bool backward) = 0;
-  /// The same for predictions of memory: of another batch of these tokens, where one has run.
+  /// fuses() for predictions of memory: of another batch of these tokens, where one has run.
   virtual bool fuses_some_batch(const AttentionGeometry& g, bool backward) {
     return fuses(g, backward);
   }

@@ -19,7 +19,7 @@ constexpr uint64_t dropout_stream(const RandomKey& key) {
   return key.stream ^ (z ^ (z >> 31));
 }
 
-/// The same key with the offset added: for loops on the host.
+/// The key with its offset added to the step: for loops on the host.
 constexpr RandomKey resolved(RandomKey key) {
   if (key.offset) key.step += static_cast<uint64_t>(*key.offset);
   key.offset = nullptr;

@@ -9,7 +9,7 @@
 
 namespace whisker {
 
-/// Of the device's backend, which is made if need be. Its parts add up to what the driver shows.
+/// The memory of the device's backend, made if need be. Its parts add up to what the driver shows.
 MemorySummary memory_summary(Device device);
 
 /// Several lines; the first is "memory of cuda:0: ...", the others are indented by two.

@@ -12,7 +12,7 @@ namespace whisker {
 /// An operand that is not there.
 inline constinit const Tensor no_tensor;
 
-/// Of a dense layer or a convolution: what it multiplies and adds.
+/// What a dense layer or a convolution multiplies and adds.
 struct AffineInputs {
   const Tensor& x;
   const Tensor& w;

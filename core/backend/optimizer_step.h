@@ -31,9 +31,9 @@ struct OptimizerStep {
   Tensor value = {};     ///< f32 (or f64)
   Tensor gradient = {};  ///< as `value`, or bf16, or f16
   Tensor compute = {};   ///< undefined, or bf16 or f16: the new value rounded, written beside it
-  /// As `value`, or undefined, as the kind needs. moment1: momentum buffer (sgd, rmsprop;
-  /// overwritten by step 1), mean of gradients (adam). moment2: mean of squares (adam, rmsprop).
-  /// moment3: mean of gradients (centered rmsprop).
+  /// Moments are as `value`, or undefined, as the kind needs. moment1: momentum buffer (sgd,
+  /// rmsprop; overwritten by step 1), mean of gradients (adam). moment2: mean of squares (adam,
+  /// rmsprop). moment3: mean of gradients (centered rmsprop).
   Tensor moment1 = {}, moment2 = {}, moment3 = {};
 };
 

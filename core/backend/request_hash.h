@@ -28,7 +28,7 @@ class WordHash {
   uint64_t hash_ = 0xcbf29ce484222325ull;
 };
 
-/// For requests with a method hash().
+/// Hashes requests that have a method hash().
 struct RequestHash {
   size_t operator()(const auto& request) const { return request.hash(); }
 };

@@ -50,7 +50,7 @@ struct StepState {
   int32_t sound = 1;     ///< no loss since the last update was NaN or Inf: buffers may be committed
   int32_t applies = 0;   ///< begin_update's verdict: optimizer and average do nothing when 0
   float loss_scale = 1;  ///< multiplies the loss before backward
-  /// Of the batches accumulated for an update, see Note [Accumulated batches] in
+  /// Weight of the batches accumulated for an update, see Note [Accumulated batches] in
   /// train/loop/train_step.h; begin_update divides the gradients by it.
   float group_weight = 1;
   int32_t good_steps = 0;      ///< since the scale last changed
@@ -60,7 +60,7 @@ struct StepState {
 
 static_assert(std::is_trivially_copyable_v<StepState>);
 
-/// Of a run in f16: doubled after this many good steps, halved at each overflow.
+/// The loss scale of a run in f16: doubled after this many good steps, halved at each overflow.
 inline constexpr float first_loss_scale = 65536;
 inline constexpr int32_t loss_scale_interval = 2000;
 /// Skipping this often in a row, or a scale below 1, is divergence.

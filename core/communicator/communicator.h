@@ -47,7 +47,7 @@ class Communicator {
   /// Seconds that operators waited for collectives at the last join(), for slower ranks as well; 0
   /// while a GPU has not come that far.
   virtual double waited_seconds() const { return 0; }
-  /// As long as the result lives, collectives on this memory may be faster. Null where nothing
+  /// Collectives on this memory may be faster as long as the result lives. Null where nothing
   /// changes. Graphs that hold such collectives go before it, it before the communicator.
   virtual std::shared_ptr<void> register_memory(const Tensor& /*tensor*/) { return nullptr; }
 
@@ -55,8 +55,8 @@ class Communicator {
   std::shared_ptr<RankGroup> group_;
 };
 
-/// For tensors on `device`, which every rank has one of. Throws device, naming the package, when
-/// the library is missing; usage for ranks on a CPU that MPI did not start.
+/// A communicator for tensors on `device`, which every rank has one of. Throws device, naming the
+/// package, when the library is missing; usage for ranks on a CPU that MPI did not start.
 std::shared_ptr<Communicator> make_communicator(std::shared_ptr<RankGroup> group, Device device);
 
 }  // namespace whisker

@@ -12,8 +12,8 @@ namespace whisker {
 
 class Greetings {
  public:
-  /// Of messages up to `longest` bytes; a connection that says more, or nothing within
-  /// `patience_s`, is closed. `listener` outlives this.
+  /// Accepts messages up to `longest` bytes on `listener`, which outlives this; a connection that
+  /// says more, or nothing within `patience_s`, is closed.
   Greetings(const FileDescriptor& listener, size_t longest, double patience_s = 5);
 
   struct Guest {

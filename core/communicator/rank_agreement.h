@@ -37,7 +37,7 @@ struct Agreement {
 /// Collective. Throws, on every rank, unless `facts` are those of rank 0: the message names the
 /// first rank and the first fact that differ.
 void require_same(RankGroup& ranks, const Facts& facts, const Agreement& agreement);
-/// The same where `hash` stands for facts that are many: only where hashes differ are they made.
+/// require_same() for many facts, which `hash` stands for: only where hashes differ are they made.
 void require_same(RankGroup& ranks, uint64_t hash, const std::function<Facts()>& facts,
                   const Agreement& agreement);
 

@@ -29,7 +29,7 @@ struct RankEnvironment {
 /// a part of a launcher's variables would start every process as a run of its own.
 RankEnvironment rank_environment();
 
-/// Of this machine.
+/// The name of this machine.
 std::string host_name();
 
 /// The first host of a SLURM list: "node07" of "node[07-12,20],gpu1".

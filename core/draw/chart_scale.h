@@ -14,7 +14,7 @@
 
 namespace whisker {
 
-/// Of the values that an axis has to show.
+/// The range of the values that an axis has to show.
 struct ChartRange {
   double low = std::numeric_limits<double>::infinity(),
          high = -std::numeric_limits<double>::infinity();

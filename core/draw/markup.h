@@ -27,7 +27,7 @@ std::string page_colors();
 struct Color {
   std::string_view light, dark;
 };
-/// Of the i-th curve, area or kind of point; they repeat after eight.
+/// The color of the i-th curve, area or kind of point; colors repeat after eight.
 Color series_color(size_t i);
 
 /// A colour of an SVG image: `selector` gets the declarations, `dark` where the reader's system is.

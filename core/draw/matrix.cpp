@@ -22,7 +22,7 @@ std::string short_class_name(const std::string& name) {
   return text.substr(0, end) + "…";
 }
 
-// Of at most five letters: "831", "12k".
+// A count in at most five letters: "831", "12k".
 std::string short_count(int64_t count) {
   if (count < 100'000) return fmt::format("{}", count);
   if (count < 10'000'000) return fmt::format("{}k", count / 1000);

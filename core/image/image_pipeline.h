@@ -32,7 +32,7 @@ struct ImageBatch {
   std::span<const ImageRecord> records;  ///< (N)
   std::vector<ImagePiece> pieces = {};   ///< disjoint, in ascending order
   std::vector<ImageCopy> copies = {};
-  /// Of this device's JpegDecoder: what records with an address in it show. Null: there are none.
+  /// Images of this device's JpegDecoder, for records with an address in it. Null: there are none.
   std::shared_ptr<const DecodedImages> decoded = {};
   int channels = 3;  ///< 3, or 1: gray
   BatchMix mix = {};

@@ -8,7 +8,7 @@
 namespace whisker {
 
 uint32_t crc32(std::span<const std::byte> bytes);
-/// The same with Castagnoli's polynomial, as in TFRecord files (RFC 3720, appendix B.4).
+/// CRC-32 with Castagnoli's polynomial, as in TFRecord files (RFC 3720, appendix B.4).
 uint32_t crc32c(std::span<const std::byte> bytes);
 
 }  // namespace whisker

@@ -146,7 +146,7 @@ bool any_entry(const ZipArchive& archive, std::string_view end) {
 void refuse_foreign_weights(std::string_view content, const std::string& file) {
   const auto* const known = std::ranges::find_if(
       signatures, [&](const Signature& signature) { return has(content, signature); });
-  // Of a safetensors file the first bytes are a length, and may be any; byte 8 is a '{'.
+  // A safetensors file begins with a length, whose bytes may be any; byte 8 is a '{'.
   if (content.size() > 8 && content[8] == '{' &&
       content.substr(4, 4) == std::string_view("\0\0\0\0", 4)) {
     return;

@@ -12,7 +12,7 @@ class ZipArchive;
 /// Throws checkpoint, naming `file`, for content that is known by its first bytes as another format
 /// than safetensors; a zip archive is none of them.
 void refuse_foreign_weights(std::string_view content, const std::string& file);
-/// The same for an archive that torch.save did not write, by the names of its entries.
+/// Refuses an archive that torch.save did not write, by the names of its entries.
 void refuse_foreign_archive(const ZipArchive& archive, const std::string& file);
 
 }  // namespace whisker

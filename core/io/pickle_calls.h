@@ -137,7 +137,7 @@ class PickleCalls : protected PickleStack {
     }
     damaged(fmt::format("a call of {} without its arguments", called.text));
   }
-  // Of Python 2: a list of pairs.
+  // A list of pairs, as Python 2 has it.
   void push_dict(uint32_t pairs) {
     TorchValue dict{.kind = Kind::dict};
     for (const uint32_t pair : pickle_.items_of(pairs)) {

@@ -31,7 +31,7 @@ constexpr std::array<std::pair<DType, std::string_view>, 8> dtype_names = {{
     {DType::boolean, "BOOL"},
 }};
 
-// Of a run's own files, which torch.save never writes; open_weights() reads others.
+// Refuses pickles as a run's own files: torch.save never writes those. open_weights() reads them.
 void refuse_pickles(std::string_view content, const std::string& file) {
   const WeightsFormat format = weights_format(content);
   if (format == WeightsFormat::safetensors) return;

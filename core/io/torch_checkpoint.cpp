@@ -144,7 +144,8 @@ class Checkpoint : private TorchDicts {
     steps_.emplace_back(parent, std::move(key));
   }
 
-  // As many words of `key` as are keys from `dict` on, the longest first; the rest of it.
+  // Follows as many words of `key` as are keys from `dict` on, the longest first; returns the rest
+  // of it.
   std::pair<uint32_t, std::string_view> follow(uint32_t dict, std::string_view key) {
     while (!key.empty()) {
       std::string_view longest;
@@ -287,7 +288,7 @@ class Checkpoint : private TorchDicts {
          file_, fmt::join(weights_keys, ", "), got);
   }
 
-  // As the trainers of torchvision, timm and PyTorch's examples store it.
+  // The network's name, where the trainers of torchvision, timm and PyTorch's examples store it.
   std::string network() const {
     constexpr size_t most_bytes = 256;
     const auto text = [&](std::optional<uint32_t> dict, std::string_view key) -> std::string_view {

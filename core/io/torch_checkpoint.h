@@ -19,7 +19,7 @@ struct TorchWeights {
   std::vector<std::string> notes;       ///< messages for the user: what was chosen, what left out
   std::string network;  ///< what the trainer calls it: the text `arch`, or args.model; else ""
   std::string library;  ///< "timm" or "torchvision", where the modules tell; else ""
-  /// Of its outputs, in their order, where the checkpoint lists as many as a tensor has rows.
+  /// The classes of its outputs, where the checkpoint lists as many as a tensor has rows.
   std::vector<std::string> classes;
 };
 

@@ -71,7 +71,7 @@ constexpr std::string_view code_packages[] = {
     "requests",  "asyncio", "pydoc",  "timeit",     "tempfile",   "bdb",
     "pdb",       "pip",     "io",     "_io"};
 
-// Of builtins, what is plain data.
+// Names of Python's builtins that are plain data.
 constexpr std::string_view plain_builtins[] = {
     "set",    "frozenset", "complex", "slice",   "range",    "xrange",        "bytearray", "bytes",
     "list",   "dict",      "tuple",   "int",     "long",     "float",         "bool",      "str",

@@ -16,7 +16,7 @@ struct StorageType {
   uint64_t element_bytes;
 };
 
-/// Of torch.FloatStorage; torch.cuda.FloatStorage of old files; torch.storage.UntypedStorage.
+/// The type of torch.FloatStorage, torch.cuda.FloatStorage of old files, or UntypedStorage.
 const StorageType* find_storage_type(std::string_view name);
 
 /// What a call of a name makes.

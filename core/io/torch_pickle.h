@@ -57,8 +57,8 @@ struct TorchValue {
   };
   Kind kind = Kind::none;
   uint32_t items = 0;  ///< see TorchPickle::items_of
-  /// Of an integer that 64 bits hold; else `text` has its bytes. Of an object or dict the value of
-  /// its attributes, or 0.
+  /// The value of an integer that 64 bits hold; else `text` has its bytes. An object or dict has
+  /// the value of its attributes, or 0.
   int64_t integer = 0;
   std::string_view text = {};  ///< in the stream, or one of TorchPickle::names
 };

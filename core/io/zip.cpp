@@ -51,7 +51,7 @@ class Reader {
   const std::string& file_;
 };
 
-// Of the record at the end, behind which only the archive's comment may stand.
+// The position of the record at the end, behind which only the archive's comment may stand.
 uint64_t find_end(const Reader& archive) {
   if (archive.size() >= end_bytes) {
     const uint64_t last = archive.size() - end_bytes;

@@ -32,7 +32,7 @@ class FreeList {
   std::unique_ptr<T> take() {
     return take([](const T&) { return true; });
   }
-  /// The same, or a new one.
+  /// What take() returns, or a new one.
   std::unique_ptr<T> take_or_make() {
     std::unique_ptr<T> one = take();
     return one ? std::move(one) : std::make_unique<T>();

@@ -111,7 +111,7 @@ CudaOptions cuda_options(Device device);
 void set_cuda_options(Device device, const CudaOptions& options);
 /// The GPU of a CUDA device.
 CudaGpu cuda_gpu(Device device);
-/// Of a CUDA device whose backend has been used.
+/// The start times of a CUDA device whose backend has been used.
 CudaStartTimes cuda_start_times(Device device);
 /// The cudaStream_t that orders the device's work.
 void* cuda_stream(Device device);

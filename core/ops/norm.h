@@ -22,7 +22,7 @@ Tensor normalise_batch(const TrainingNorm& norm);
 /// The forward pass over the rows of all ranks in options.ranks, recorded: batch_norm() in
 /// training, as Ioffe and Szegedy have it of a batch in one place.
 Tensor synced_batch_norm(const Tensor& x, const BatchNormOperands& operands);
-/// For describe_op(): "epsilon 1e-05, training, relu".
+/// The options' text for describe_op(): "epsilon 1e-05, training, relu".
 std::string attributes_of(const BatchNormOptions& options);
 /// Tells the version checks that the pending statistics were written.
 void note_pending(const RunningStatistics& running);

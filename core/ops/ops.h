@@ -216,7 +216,7 @@ struct BatchNormState {
 struct NormRanks {
   int world = 1;
   double fraction = 1;  ///< of all rows, that this process has
-  /// As Communicator's (core/communicator/communicator.h).
+  /// Collectives as Communicator has them (core/communicator/communicator.h).
   std::function<void(const Tensor& own, const Tensor& all)> all_gather = {};
   std::function<void(const Tensor& sums)> all_reduce = {};
 };

@@ -22,7 +22,7 @@ std::array<int64_t, Shape::max_rank> strides_of(const Shape& shape) {
   return strides;
 }
 
-// The same memory under another offset and shape; a private layout is given up first.
+// The memory of `x` under another offset and shape; a private layout is given up first.
 Tensor view(const Tensor& x, int64_t offset, const Shape& shape) {
   if (x.storage()->form()) x.storage()->data();
   return Tensor(x.storage(), offset, shape, x.dtype());

@@ -22,7 +22,7 @@ struct WindowPlaces {
 /// Throws usage, naming `op` and `axis`, when no window fits.
 WindowPlaces place_windows(const char* op, const char* axis, const WindowAxis& a);
 
-/// For describe_op(), of a fused activation: "relu", or "leaky_relu, slope 0.2".
+/// A fused activation's text for describe_op(): "relu", or "leaky_relu, slope 0.2".
 std::string attributes_of(const ActivationSpec& f);
 /// "kernel 3 3, stride 2 2, padding 1 1, dilation 1 1, groups 1, relu".
 std::string attributes_of(const Conv2dGeometry& g);

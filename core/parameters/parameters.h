@@ -72,7 +72,7 @@ class Parameter {
   void set_group(int group);
   void set_name(std::string name) { name_ = std::move(name); }
 
-  /// For the weight of a dense layer behind a flatten: channels of the flattened image, so that
+  /// Channels of the flattened image, for the weight of a dense layer behind a flatten: so that
   /// files can hold its input in (C, H, W) order; memory has (H, W, C). 0 for all others.
   int64_t flattened_channels = 0;
 

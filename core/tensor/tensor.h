@@ -70,7 +70,7 @@ class Tensor {
   Tensor to(Device device) const;
   /// Converted copy (or this tensor itself). Recorded on the tape.
   Tensor to(DType dtype) const;
-  /// The same memory off the tape.
+  /// This tensor's memory, off the tape.
   Tensor detach() const;
   /// A copy of the memory, off the tape.
   Tensor clone() const;
@@ -88,7 +88,7 @@ class Tensor {
   Tensor grad() const;
   void zero_grad() const;
 
-  // For the tape.
+  // What the tape needs.
   const Ref<Node>& node() const { return body().node; }
   uint32_t output_index() const { return body().output; }
   void attach(Ref<Node> node, uint32_t output) const;

@@ -9,7 +9,7 @@
 
 namespace whisker {
 
-/// Of the finite elements.
+/// Statistics of the finite elements.
 struct TensorStatistics {
   double mean = 0, deviation = 0, minimum = 0, maximum = 0;
   double norm = 0;  ///< Euclidean
@@ -18,7 +18,7 @@ struct TensorStatistics {
   bool operator==(const TensorStatistics&) const = default;
 
   static TensorStatistics of(std::span<const double> values);
-  /// Of `count` elements in host memory.
+  /// The statistics of `count` elements in host memory.
   static TensorStatistics of(const void* values, DType dtype, int64_t count);
 };
 

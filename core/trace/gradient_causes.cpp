@@ -44,7 +44,8 @@ bool is_product(const TapeEntry& entry) {
          entry.name == "conv2d";
 }
 
-// Of an operand whose other factor is 0. drop_path multiplies by a mask that dropout made.
+// What is lost of an operand whose other factor is 0. drop_path multiplies by a mask that dropout
+// made.
 LostGradient product_loss(const Recording& recording, const TapeEntry& entry, size_t position) {
   for (const TapeInput& input : entry.inputs) {
     if (input.position != 1 - position) continue;

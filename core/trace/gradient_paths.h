@@ -67,7 +67,7 @@ struct ElementSet {
   }
 };
 
-/// Of what arrives at `entry`, what its operand `input` does not get at the elements `reached`.
+/// What of the gradient at `entry` its operand `input` does not get at the elements `reached`.
 std::vector<LostGradient> lost_gradients(const Recording& recording, const TapeEntry& entry,
                                          const TapeInput& input, const ElementSet& reached);
 /// The cause where none of `losses` accounts for a gradient of 0.

@@ -31,7 +31,7 @@ struct OperatorWork {
   PassWork forward, backward;  ///< nothing in bytes: a view, or nothing runs
 };
 
-/// Of the operator `recording.entries[entry]`. See Note [Operator work].
+/// The work of the operator `recording.entries[entry]`. See Note [Operator work].
 OperatorWork operator_work(const Recording& recording, size_t entry);
 
 }  // namespace whisker

@@ -99,10 +99,10 @@ struct TapeEntry {
     const RecordedValues& gradient = outputs[0].gradient;
     return gradient.known() ? gradient.summary().norm : std::numeric_limits<double>::quiet_NaN();
   }
-  /// Of what only this entry keeps for backward; 0 where it is recomputed.
+  /// Bytes that only this entry keeps for backward; 0 where it is recomputed.
   int64_t saved_bytes() const;
   bool on_tape() const { return kind == TapeKind::op && recorded; }
-  /// Of a block that backward runs again (core/autograd/recompute.h): keeps nothing until then.
+  /// Whether backward runs its block again (core/autograd/recompute.h): it keeps nothing before.
   bool recomputed() const { return has_attribute("recomputed"); }
   /// The numbers of an attribute: of "stride" 2 and 2; empty when there is none.
   std::vector<double> attribute(std::string_view attribute_name) const;

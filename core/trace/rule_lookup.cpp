@@ -15,7 +15,7 @@ constexpr ActivationRule activation_rules[] = {
     {"tanh", "dy * (1 - y^2)"},
     {"relu6", "dy * (y > 0) * (y < 6)"},
     {"hard_sigmoid", "dy / 6 * (y > 0) * (y < 1)"},
-    // Of batch_norm alone, which has z again from x.
+    // batch_norm alone has z again from x.
     {"silu", "dy * sigmoid(z) * (1 + z * (1 - sigmoid(z)))"},
     {"hard_swish", "dy * ((z >= 3) + (z > -3) * (z < 3) * (2 * z + 3) / 6)"},
 };

@@ -20,7 +20,7 @@ std::string memory_key(const Tensor& x) {
                      x.shape());
 }
 
-// As the engine rounds: f32 at least, then the dtype.
+// Rounds as the engine does: f32 at least, then the dtype.
 double rounded(DType dtype, double value) {
   if (dtype == DType::f64) return value;
   const auto single = static_cast<float>(value);

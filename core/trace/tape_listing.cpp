@@ -36,7 +36,7 @@ std::string listed_bytes(int64_t bytes) {
   return bytes > 0 ? human_bytes(static_cast<uint64_t>(bytes)) : std::string();
 }
 
-// As wide for all times, so that the other columns of a listing do not depend on them.
+// All times are equally wide, so that the other columns of a listing do not depend on them.
 std::string ms_text(double ms) {
   return fmt::format("{:8.3f}", ms);
 }

@@ -175,7 +175,7 @@ std::string sample_rect(const TapeFamily& family, double x, double y, double wid
       family.name, x, y, width, height, radius);
 }
 
-// Of what the drawing has, wrapped to its width.
+// The legend names what the drawing has, wrapped to its width.
 void Drawing::place_legend() {
   double x = 0, y = 0;
   const auto add = [&](std::string_view text, auto sample) {

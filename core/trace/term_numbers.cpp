@@ -183,9 +183,9 @@ double TermNumbers::row_sum(std::string_view name, const OpLink& link) const {
   return sum;
 }
 
-// Of a logit. What forward kept is the gradient, (probability - target) / rows in cross_entropy and
-// (sigmoid(x) - target) / n in the binary one: the target is found from it. With class weights the
-// factor of the probability is that of another class than the target.
+// The value of `name` for a logit. What forward kept is the gradient, (probability - target) / rows
+// in cross_entropy and (sigmoid(x) - target) / n in the binary one: the target is found from it.
+// With class weights the factor of the probability is that of another class than the target.
 double TermNumbers::loss_value(std::string_view name, const OpLink& link) const {
   const TapeOutput* const x = operands_[0];
   if (!x || x->shape.rank() == 0 || entry_.saved.empty() || x->value.all.empty()) return unknown;

@@ -58,7 +58,7 @@ class FusedCall {
     return {entry_.has_attribute("relu") ? relu(sum) : sum};
   }
 
-  // Of the result, as it arrived; 0 where nothing did.
+  // The gradient of the result, as it arrived; 0 where nothing did.
   Tensor arrived(size_t result) const {
     const TapeOutput& output = entry_.outputs[result];
     if (output.gradient.all.empty()) return zeros(output.shape, plain);
@@ -181,7 +181,7 @@ bool is_fused(std::string_view name) {
   return std::ranges::find(names, name) != std::end(names);
 }
 
-// The same values but for the rounding of the recorded type.
+// Whether the values are the recorded ones but for the rounding of the recorded type.
 bool agrees(const Tensor& result, const TapeOutput& recorded) {
   if (!(result.shape() == recorded.shape)) return false;
   const std::vector<double> values = result.to_vector();

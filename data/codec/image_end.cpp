@@ -47,7 +47,7 @@ size_t png_end(Bytes bytes) {
   return bytes.size() + 1;
 }
 
-// As the image says it; more than there is where it is cut.
+// The end that the image states; beyond the file's where the file is cut.
 std::optional<size_t> stated_end(Bytes bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   constexpr size_t riff_header = 8;

@@ -21,13 +21,13 @@ struct PngBits {
   void add(uint32_t sample, int as);
   /// "data.png_bits is 12: ..."; "" for 16, unless some files are dark.
   std::string note() const;
-  /// For weights that read `as` bits, where these files have fewer: "3 files ... --input
+  /// The note for weights that read `as` bits, where these files have fewer: "3 files ... --input
   /// png_bits=12"; "" for none.
   std::string dark_note(int as) const;
 };
 
-/// Of samples up to `largest` that weights read as `as` bits: "" or, behind the words "largest
-/// sample", that it is too large, and the two options.
+/// The note on samples up to `largest` that weights read as `as` bits: "" or, behind the words
+/// "largest sample", that it is too large, and the two options.
 std::string clipped_note(uint32_t largest, int as);
 
 }  // namespace whisker

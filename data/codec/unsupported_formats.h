@@ -13,7 +13,7 @@
 
 namespace whisker {
 
-/// For messages.
+/// The formats that are read, for messages.
 inline constexpr std::string_view supported_formats =
     "JPEG, PNG, BMP, WebP, PBM, PGM and PPM are supported";
 

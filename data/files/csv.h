@@ -50,8 +50,8 @@ void check_listed_path(const CsvRow& row, std::string_view path, std::string_vie
 /// quote, a stray CR, or a row with another number of fields than the first.
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name, char separator = ',');
 
-/// The same, but skips rows with another number of fields and calls `refuse` with line and reason.
-/// A row with a stray CR and the right number of fields is marked.
+/// Parses, but skips rows with another number of fields and calls `refuse` with line and reason. A
+/// row with a stray CR and the right number of fields is marked.
 using RefuseRow = std::function<void(int line, std::string reason)>;
 std::vector<CsvRow> parse_csv(std::string_view text, std::string_view name, const RefuseRow& refuse,
                               char separator = ',');

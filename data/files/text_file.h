@@ -26,7 +26,7 @@ std::string_view packed_format(std::string_view bytes);
 /// file and for what decode_text() refuses.
 std::string read_text(const std::filesystem::path& path, LineEnds line_ends);
 
-/// The same of a table, by lf_for_cr and data.rules. Throws data for a spreadsheet's first line,
+/// The text of a table, by lf_for_cr and data.rules. Throws data for a spreadsheet's first line,
 /// sep=, too.
 std::string read_table(const std::filesystem::path& path, int rules,
                        std::vector<std::string>& notes);

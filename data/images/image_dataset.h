@@ -25,12 +25,12 @@ enum class CacheKind { none, memory, disk, device };
 
 struct CacheOptions {
   CacheKind kind = CacheKind::none;
-  /// For memory: what does not fit is decoded anew each time, with the same result. For device: of
-  /// that device's memory; what does not fit there goes to as much memory of the host.
+  /// Bytes in memory: what does not fit is decoded anew each time, with the same result. On a
+  /// device: of its memory; what does not fit there goes to as much memory of the host.
   uint64_t max_bytes = uint64_t{2} << 30;
-  /// For device: which one. Only pack() finds images there.
+  /// The device of a cache on one. Only pack() finds images there.
   Device device = cpu_device;
-  /// For disk: the packed file, made on construction when it is missing or of other data.
+  /// The file of a cache on disk, made on construction when it is missing or of other data.
   std::filesystem::path file = {};
   /// Images are kept shrunk to this short side; 0: as decoded.
   int short_side = 0;
@@ -47,7 +47,7 @@ struct ImageDatasetOptions {
   bool fast_decode = true;
   CacheOptions cache = {};
   int workers = -1;  ///< for making a disk cache; -1: auto
-  /// Of the folder's images, shared with another dataset of them; null: its own.
+  /// Stamps of the folder's images, shared with another dataset of them; null: its own.
   std::shared_ptr<FileStamps> stamps = {};
 };
 
@@ -70,7 +70,7 @@ class ImageDataset final : public Dataset {
 
   const ImageFolder& folder() const { return folder_; }
   const ImageDatasetOptions& options() const { return options_; }
-  /// Of the folder's images, as far as they have been read.
+  /// Stamps of the folder's images, as far as they have been read.
   FileStamps& stamps() const { return *stamps_; }
 
  private:

@@ -53,7 +53,7 @@ void ImageDataset::pack_image(SampleKey key, ImageRows& rows, int64_t row, Scrat
   pack_view(source.view, rows.record(row), rows, scratch.pack);
 }
 
-// For the device to decode; false when it is the host's to do, or to refuse.
+// Packs a file for the device to decode; false when it is the host's to do, or to refuse.
 bool ImageDataset::pack_file(SampleKey key, const std::string& bytes, ImageRows& rows,
                              int64_t row) const {
   const ImageHeader header = header_of(key.index, bytes);

@@ -58,7 +58,8 @@ void check_root(const std::filesystem::path& root, const std::string& name) {
   }
 }
 
-// Of folders within a class folder that has images of its own, too: one may have slipped there.
+// The note on folders within a class folder that has images of its own, too: one may have slipped
+// there.
 std::string nested_note(const std::vector<ImageFile>& files) {
   std::set<std::string> with_images;
   for (const ImageFile& file : files) {
@@ -211,7 +212,7 @@ NamedImages from_names(const std::filesystem::path& root, FileWalk walk,
   return named;
 }
 
-/// Of a folder with one class: that its own folders may be the classes. "" when it has none.
+/// The note that the folders within a folder of one class may be the classes. "" when it has none.
 std::string deeper_classes(const ImageFolder& folder) {
   std::set<std::string> deeper;
   for (const ImageFile& file : folder.files) {

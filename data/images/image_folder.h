@@ -59,7 +59,7 @@ struct ImageFolderOptions {
   std::vector<std::string> classes = {};
   /// After the error about classes that are not among `classes`: a remedy.
   std::string other_classes = {};
-  /// Of a folder without class folders: a remedy in place of data.label_pattern.
+  /// A remedy in place of data.label_pattern, for a folder without class folders.
   std::string no_folders = {};
   /// Name of the folder in errors.
   std::string name = "data";

@@ -16,7 +16,7 @@ class DeviceDecoding {
   /// `decoder` gets this share of each batch's JPEG files; null: there is none.
   DeviceDecoding(std::shared_ptr<JpegDecoder> decoder, double share);
 
-  /// For batches that begin from now on, unless the decoder was dropped.
+  /// Sets the share for batches that begin from now on, unless the decoder was dropped.
   void set_share(double share);
   /// -1: there is no decoder, and no share was set.
   double share() const;

@@ -16,7 +16,7 @@
 
 namespace whisker {
 
-/// For one thread, which reads as well while it waits. Others start when several files wait.
+/// Reads files for one thread, which reads as well while it waits. Others start when several wait.
 class ImageReader {
  public:
   /// Called with the image of a file on the thread that decoded it, unless the file is unreadable.
@@ -36,7 +36,7 @@ class ImageReader {
   ImageReader& operator=(const ImageReader&) = delete;
 
   int workers() const { return workers_; }
-  /// Of the files taken: those of 16 bits, and those with an alpha channel.
+  /// Counts of the files taken: those of 16 bits, and those with an alpha channel.
   const PngBits& deep_files() const { return deep_files_; }
   int64_t alpha_files() const { return alpha_files_; }
   void start(std::string path, Use use);

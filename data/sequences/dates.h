@@ -7,7 +7,7 @@
 
 namespace whisker {
 
-/// For strptime(); a blank stands for any number of them. A time of day may follow.
+/// Dates as strptime() has them; a blank stands for any number of them. A time of day may follow.
 inline constexpr std::array date_forms = {
     " %Y-%m-%d",  " %Y/%m/%d", " %Y.%m.%d", " %Y%m%d",   " %Y-%m",        " %Y/%m",
     " %d/%m/%Y",  " %m/%d/%Y", " %d/%m/%y", " %m/%d/%y", " %d.%m.%Y",     " %d.%m.%y",

@@ -16,7 +16,7 @@
 namespace whisker {
 namespace {
 
-// Of a label that no class has, and of a length that no training row has.
+// Frequencies: of a label that no class has, and of a length that no training row has.
 constexpr double rare = 0.01;
 constexpr double decisive = 20;  // times as likely
 
@@ -48,9 +48,9 @@ struct Evidence {
   }
 };
 
-class Judge {
+class EvidenceCounter {
  public:
-  Judge(const RowsInput& input, std::span<const std::string> classes, size_t column)
+  EvidenceCounter(const RowsInput& input, std::span<const std::string> classes, size_t column)
       : input_(input), classes_(classes), column_(column) {}
 
   void add(const CsvRow& row) {
@@ -96,7 +96,7 @@ class Judge {
   }
 
  private:
-  /// As labelled_rows() reads the row, with or without a label; 0 where it cannot.
+  /// The steps that labelled_rows() reads of the row, with or without a label; 0 where it cannot.
   int64_t steps(const CsvRow& row, bool labelled) const {
     const auto is_label = [&](size_t i) { return labelled && i == column_; };
     size_t end = row.fields.size();
@@ -162,11 +162,11 @@ std::string find_label_column(RowFile& file, const RowsInput& input,
         "{}: rows are read without a label, as they have no column {} (--label-column N)",
         file.name, column));
   }
-  Judge judge(input, classes, position);
+  EvidenceCounter counter(input, classes, position);
   const bool headed = find_numbered_header(file, position, classes) == NumberedHeader::yes;
-  for (size_t i = headed ? 1 : 0; i < file.rows.size(); ++i) judge.add(file.rows[i]);
-  const double score = judge.score();
-  const std::string holds = judge.found().text();
+  for (size_t i = headed ? 1 : 0; i < file.rows.size(); ++i) counter.add(file.rows[i]);
+  const double score = counter.score();
+  const std::string holds = counter.found().text();
   if (std::abs(score) < std::log(decisive)) {
     fail(ErrorKind::data,
          "{}: column {} may be the label or a value: {}. Add --label-column {} or --label-column "

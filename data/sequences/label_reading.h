@@ -10,7 +10,7 @@
 
 namespace whisker {
 
-/// For --label-column: no column holds a label.
+/// The argument of --label-column that says that no column holds a label.
 inline constexpr std::string_view no_label_column = "none";
 
 /// The column of the label in the rows of `file`: "none" where they have none. A label that has a

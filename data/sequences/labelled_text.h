@@ -25,7 +25,7 @@ struct LabelledText {
   int64_t files = 0, links = 0;           ///< of a folder: texts, and how many are symbolic links
   std::vector<std::string> notes = {};    ///< what was assumed
 
-  /// Of a folder: see use_of_files().
+  /// What is used of a folder: see use_of_files().
   std::string use() const { return use_of_files(files, links, skipped); }
   std::vector<int64_t> labels() const;
 };

@@ -20,7 +20,7 @@ struct Ramp {
   std::optional<size_t> other;  // the cell that is no number
 };
 
-// Of `cells` but for `left_out`.
+// The ramp of `cells` but for `left_out`.
 std::optional<Ramp> ramp_of(const Cells& cells, std::optional<size_t> left_out = {}) {
   Ramp ramp;
   for (size_t i = 0; i < cells.size(); ++i) {

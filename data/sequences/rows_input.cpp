@@ -26,7 +26,7 @@ namespace whisker {
 
 namespace {
 
-// Of the rows `indices`, for each feature.
+// The values of the rows `indices`, for each feature.
 std::vector<std::vector<double>> values_of(const LabelledRows& rows,
                                            std::span<const int64_t> indices) {
   std::vector<std::vector<double>> values(static_cast<size_t>(rows.features));
@@ -248,7 +248,7 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
         file.name, padded, counted(file.count, "row"),
         padded == 1 ? "this row is" : "these rows are"));
   }
-  // Of the data that train alone: others follow them.
+  // Only training data are checked: others follow them.
   if (labelled && options.classes.empty() && options.names.empty()) {
     check_labels(file, label, all);
     note_doubtful_columns(file, value_columns, label, all);

@@ -9,8 +9,8 @@
 namespace whisker {
 namespace {
 
-// Of a field, and of a scaling: sums and differences of such values, scaled, are far from what f32
-// and squares in f64 cannot hold.
+// Bounds of a field, and of a scaling: sums and differences of such values, scaled, are far from
+// what f32 and squares in f64 cannot hold.
 constexpr double most_value = 1e30;
 constexpr double most_mean = 1e35;
 constexpr double least_deviation = 1e-30;

@@ -25,7 +25,7 @@ struct SequenceSet {
   std::vector<float> targets;    ///< (sequences, outputs)
   /// What targets are relative to, for regression (data/sequences/series.h).
   std::shared_ptr<const ForecastBases> bases = {};
-  /// Of windows: hashes of the rows of the file that each is made of and forecasts.
+  /// Hashes of the rows of the file that each window is made of and forecasts.
   std::vector<uint64_t> contents = {};
 
   int64_t size() const { return static_cast<int64_t>(starts.size()); }

@@ -19,9 +19,9 @@ std::vector<size_t> block_starts(const RowFile& file, size_t column);
 /// That another series begins in row `start`, by what stands in `column`.
 std::string blocks_note(const RowFile& file, size_t column, size_t start);
 
-/// The same of the first of the columns `beside` that holds names in blocks, or numbers, where its
+/// The note on the first of the columns `beside` that holds names in blocks, or numbers, where its
 /// name says of what (unit, store) or another column counts the rows of each; "" where none does.
-/// For files without times, which tell better.
+/// It is for files without times, which tell better.
 std::string named_blocks_note(const RowFile& file, std::span<const size_t> beside);
 
 }  // namespace whisker

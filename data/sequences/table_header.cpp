@@ -154,7 +154,7 @@ void refuse_other_column(const RowFile& file, size_t column, size_t other, std::
        setting(other_name), what);
 }
 
-// Of a header that was removed: whether it calls another column the label.
+// Refuses a header, now removed, that calls another column the label.
 void check_label_name(RowFile& file, size_t label) {
   if (label >= file.names.size() || names_label(file.names[label])) return;
   const auto other = column_called_label(file.names, label);

@@ -22,12 +22,12 @@ struct TextColumns;  // data/sequences/text_columns.h
 void drop_text_header(RowFile& file, Header header, const TextColumns& columns,
                       std::span<const std::string> classes);
 
-/// The same for a table of labelled sequences; `label` is the number of columns where rows have no
-/// label. A first row of missing values (NA, ?) is an example that cannot be used.
+/// Drops the header of a table of labelled sequences; `label` is the number of columns where rows
+/// have no label. A first row of missing values (NA, ?) is an example that cannot be used.
 void drop_rows_header(RowFile& file, Header header, bool named, size_t label,
                       std::span<const std::string> classes);
 
-/// The same for a series, whose first row is a header if `columns` hold names there.
+/// Drops the header of a series: a first row, if `columns` hold names there.
 void drop_series_header(RowFile& file, Header header, bool named, std::span<const size_t> columns);
 
 /// Whether a cell may name a column: no number, also none that is too large, and nothing that

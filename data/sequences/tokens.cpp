@@ -79,7 +79,7 @@ std::string plain_apostrophes(std::string given) {
   return plain;
 }
 
-// Of one code point; most have none and stay.
+// The small letter of one code point; most have none and stay.
 char32_t small_letter(char32_t c) {
   const auto within = [c](char32_t low, char32_t high) { return c >= low && c <= high; };
   if (within('A', 'Z') || (within(0xc0, 0xde) && c != 0xd7)) return c + 32;
@@ -97,7 +97,7 @@ char32_t small_letter(char32_t c) {
   return c;
 }
 
-// Of the Latin, Greek and Cyrillic alphabets, U+0041 to U+042F: TokenRules::ascii.
+// Small letters of the Latin, Greek and Cyrillic alphabets, U+0041 to U+042F: TokenRules::ascii.
 std::string to_lowercase(std::string_view text) {
   std::string small;
   small.reserve(text.size());

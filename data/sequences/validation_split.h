@@ -20,7 +20,7 @@ std::vector<bool> choose_validation(std::span<const int64_t> labels,
                                     std::span<const std::string> classes, double fraction,
                                     uint64_t seed, std::span<const int64_t> originals = {});
 
-/// For each example the first one of equal content, or itself. `content` hashes example i (0:
+/// The first example of equal content for each example, or itself. `content` hashes example i (0:
 /// unreadable, equal to no other); several threads call it, only for examples of equal size.
 std::vector<int64_t> find_copies(std::span<const uint64_t> sizes,
                                  const std::function<uint64_t(int64_t)>& content);

@@ -10,7 +10,7 @@ namespace whisker {
 
 /// The columns and rows of the source that `record` reads.
 Rect pixels_read(const ImageRecord& record);
-/// The same rectangle in pixels of the whole image.
+/// The record's rectangle in pixels of the whole image.
 Rect part_read(const ImageRecord& record);
 
 /// What pack_view() keeps between calls; one per thread.

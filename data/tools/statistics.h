@@ -30,7 +30,7 @@ struct FolderStatistics {
   int min_width = 0, max_width = 0;
   double mean_height = 0, mean_width = 0;
   std::vector<SizeBin> short_sides;  ///< bins from 1, 2, 4, ... on, without empty ends
-  /// Of all pixels of all images, channels in [0, 1]: values for data.mean and data.std.
+  /// Statistics of all pixels of all images, channels in [0, 1]: values for data.mean and data.std.
   std::array<double, 3> mean{}, deviation{};
 };
 

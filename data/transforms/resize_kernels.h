@@ -8,9 +8,9 @@
 
 namespace whisker {
 
-/// For each output sample: where its source samples start, and 2 * pairs fixed_weight()s, zero
-/// behind the last. A weight w is kept as w = high * 2^11 + low with 0 <= low < 2^11, so that
-/// 16-bit products do; the halves lie in pairs: high0 high1 low0 low1.
+/// Where each output sample's source samples start, and its 2 * pairs fixed_weight()s, zero behind
+/// the last. A weight w is kept as w = high * 2^11 + low with 0 <= low < 2^11, so that 16-bit
+/// products do; the halves lie in pairs: high0 high1 low0 low1.
 struct AxisWeights {
   static constexpr int low_bits = 11;
 
@@ -29,7 +29,7 @@ struct ResizeKernels {
   /// One source row (W, 3) to one output row (W_out, 3). Reads horizontal_overread() bytes past the
   /// row and writes up to 4 bytes past the output row.
   void (*horizontal)(const uint8_t* row, const AxisWeights& columns, uint8_t* out);
-  /// As horizontal, for two rows at once.
+  /// Does what horizontal does, for two rows at once.
   void (*horizontal_pair)(const uint8_t* row0, const uint8_t* row1, const AxisWeights& columns,
                           uint8_t* out0, uint8_t* out1);
   /// Output row i: the weighted sum of `rows.pairs * 2` source rows of `bytes` bytes from `first`

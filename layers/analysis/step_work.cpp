@@ -11,7 +11,7 @@ double bytes_of(int64_t elements, DType dtype) {
   return static_cast<double>(elements) * static_cast<double>(size_of(dtype));
 }
 
-// Of a layer's own parameters, those that are trained and all.
+// Elements of a layer's own parameters: those that are trained, and all.
 struct Weights {
   double all = 0, trained = 0;
 };

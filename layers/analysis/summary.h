@@ -60,7 +60,7 @@ struct ModelSummary {
   int64_t parameters() const { return trainable + frozen; }
 };
 
-/// For batches of model.input's extent. Parameters that are frozen must be so already.
+/// Sums up the model for batches of model.input's extent. Frozen parameters must be so already.
 ModelSummary summarize(const Model& model, const SummaryOptions& options = {});
 
 /// A table for people, with totals and the memory of a batch; lines end in '\n' and are at most

@@ -27,7 +27,7 @@ class LayerArguments {
   /// The setting's node: of the overrides, else of the layer, else of the defaults, else null.
   /// Throws usage when it is given under two names.
   const YamlNode* find(Names names);
-  /// The same; throws usage, naming the setting, when it is missing.
+  /// find(), but throws usage, naming the setting, when it is missing.
   const YamlNode& required(Names names);
 
   int64_t integer(Names names, YamlRange<int64_t> range, int64_t otherwise);
@@ -67,7 +67,7 @@ InitializerSpec read_initializer(const YamlNode& node);
 /// Throws usage at a key: unknown `what`, with the nearest of `known`, else all of them.
 [[noreturn]] void fail_unknown_key(const YamlNode& map, size_t index, std::string_view what,
                                    const std::vector<std::string>& known);
-/// The same for the text of `node`.
+/// fail_unknown() for the text of `node`.
 [[noreturn]] void fail_unknown(const YamlNode& node, std::string_view what,
                                const std::vector<std::string>& known);
 

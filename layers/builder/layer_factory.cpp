@@ -11,7 +11,7 @@
 namespace whisker {
 namespace {
 
-/// For a layer whose parameter would be in another order than in weights files.
+/// Refuses a layer whose parameter would be in another order than in weights files.
 void refuse_behind_flatten(const char* layer, const LayerContext& context) {
   if (context.flow.flattened_channels == 0) return;
   fail(ErrorKind::usage,

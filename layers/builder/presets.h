@@ -27,7 +27,7 @@ std::span<const std::string> unsupported_networks();
 
 /// By name or alias; nullptr for an unknown one.
 const Preset* find_preset(std::string_view name);
-/// Of all presets, without aliases.
+/// The names of all presets, without aliases.
 std::vector<std::string> preset_names();
 
 /// A preset's sections: its own and, behind it, those of the presets it begins with.

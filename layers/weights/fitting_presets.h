@@ -15,7 +15,7 @@
 
 namespace whisker {
 
-/// Of a preset that says how ImageNet's images become its input; nothing for others.
+/// The model of a preset that says how ImageNet's images become its input; nothing for others.
 std::optional<Model> imagenet_model(const Preset& preset);
 
 struct FittingPreset {

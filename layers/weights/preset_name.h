@@ -28,7 +28,7 @@ struct PresetName {
 /// leaves one preset of two. Nothing for other texts.
 std::optional<PresetName> find_preset_name(std::string_view text);
 
-/// The same for a file's name, without its folder and suffix.
+/// find_preset_name() of a file's name, without its folder and suffix.
 std::optional<PresetName> preset_name_of_file(std::string_view path);
 
 }  // namespace whisker

@@ -110,7 +110,7 @@ std::optional<PresetName> network_of(const SafetensorsFile& file) {
   return named ? std::move(found) : std::nullopt;
 }
 
-// Of a network that timm calls otherwise than any preset, tensors do not tell what it computes.
+// A network that timm calls otherwise than any preset: tensors do not tell what it computes.
 [[noreturn]] void refuse_architecture(const SafetensorsFile& file, const std::string& preset) {
   fail(ErrorKind::checkpoint,
        "{}: {} says {}, which is no preset: it has the tensors of {} and may compute something "
@@ -172,7 +172,7 @@ std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file, const Ne
   if (!found) return std::nullopt;
   if (said.empty() && by_json) refuse_architecture(file, found->name);
   found->unknown = std::move(unknown);
-  // Of other classes it is somebody's own: resnet18_best.pth, resnet18_flowers.pth.
+  // A file of other classes is somebody's own: resnet18_best.pth, resnet18_flowers.pth.
   constexpr int64_t imagenet = 1000;
   const bool own_file = !said.empty() && said[0].by == by_file_name && found->classes != imagenet;
   if (!said.empty() && !own_file && found->misnamed.empty() && !said[0].name->tag.unread.empty()) {

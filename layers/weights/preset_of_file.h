@@ -54,14 +54,14 @@ std::string network_in_metadata(const SafetensorsFile& file);
 std::optional<PresetOfFile> preset_of_file(const SafetensorsFile& file,
                                            const NetworkNames& names = {});
 
-/// For a file that is no preset: the one with the most of its names and shapes, and where they
-/// first differ, as the end of a sentence; "" where none is near.
+/// The preset with the most names and shapes of a file that is no preset, and where they first
+/// differ, as the end of a sentence; "" where none is near.
 std::string nearest_preset(const SafetensorsFile& file);
 
 /// Messages for the user: a name that was not followed, and what else the file may hold.
 std::vector<std::string> notes_on(const std::string& file, const PresetOfFile& preset);
-/// Of a file that no preset fits, the name that it bears all the same: ", though its metadata says
-/// 'my_net'"; "" where it bears none.
+/// The name that a file bears although no preset fits it: ", though its metadata says 'my_net'"; ""
+/// where it bears none.
 std::string name_in_vain(const SafetensorsFile& file);
 /// The message that the tag of the file's weights is unknown; "" where it is not.
 std::string unknown_tag_note(const std::string& file, const PresetOfFile& preset);

@@ -9,7 +9,7 @@
 
 namespace whisker {
 
-/// Of one preset. "" and nullopt: not known.
+/// Published weights of one preset. "" and nullopt: not known.
 struct PretrainedWeights {
   std::string preset;
   std::string source;               ///< torchvision or timm

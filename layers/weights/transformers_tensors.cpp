@@ -51,7 +51,7 @@ class TensorMerge {
     }
   }
 
-  // Of DeiT with distillation.
+  // DeiT with distillation has two tokens.
   void merge_tokens() {
     if (!find("dist_token")) return;
     join({"cls_token", "dist_token"}, 1, "cls_token");

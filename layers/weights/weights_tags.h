@@ -22,7 +22,7 @@ struct WeightsTag {
   std::vector<std::string> settings() const;
 };
 
-/// Of `rest`, what follows the name of `network`, in lower case: ".a3_in1k", "_a3_0-40c531c8".
+/// The tag in `rest`, what follows `network`'s name, in lower case: ".a3_in1k", "_a3_0-40c531c8".
 WeightsTag find_weights_tag(std::string_view network, std::string_view rest);
 
 /// `text` with the present name of weights in place of timm's name of before tags that it begins

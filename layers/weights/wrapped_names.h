@@ -27,8 +27,8 @@ struct UnwrappedNames {
   int64_t tied_names = 0;
 };
 
-/// Of the prefixes that a third of the names have, the one without which `wanted` accepts the most
-/// names; none where two are as good, or the names as they are.
+/// Takes off the prefix, of those that a third of the names have, without which `wanted` accepts
+/// the most names; none where two are as good, or the names as they are.
 UnwrappedNames unwrapped_names(std::span<const std::string> names,
                                const std::function<bool(std::string_view)>& wanted);
 

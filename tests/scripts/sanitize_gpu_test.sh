@@ -77,7 +77,7 @@ TOOL
 chmod +x "$scratch/program" "$scratch/bin/compute-sanitizer"
 
 tree=$scratch/build
-for program in core/whisker_core_cuda_tests core/whisker_core_op_tests \
+for program in core/whisker_core_cuda_tests core/whisker_core_op_tests core/whisker_core_tape_tests \
     core/whisker_core_cuda_few_channels_tests layers/whisker_layers_tests train/whisker_train_run_tests \
     data/whisker_data_image_tests data/whisker_data_loader_tests; do
   mkdir -p "$tree/tests/${program%/*}"

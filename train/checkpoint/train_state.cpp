@@ -9,7 +9,7 @@
 namespace whisker {
 namespace {
 
-// Of anything counted: far from overflow.
+// The most of anything counted: far from overflow.
 constexpr int64_t most = int64_t{1} << 53;
 
 int64_t count(const JsonValue& object, const char* key, int64_t high = most) {

@@ -112,7 +112,7 @@ struct EarlyStopping {
   double min_delta = 0;
 };
 
-/// Of train.batch_size.
+/// The largest train.batch_size.
 inline constexpr int64_t largest_batch_size = 65536;
 
 struct TrainSettings {

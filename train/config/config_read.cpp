@@ -429,7 +429,7 @@ Config read_tree(YamlNode root, const std::vector<std::string>& overrides, bool 
   if (averaged) config.given.emplace(mean_follows_channels);
   keep_one_batch_size(overrides, config);
   check_together(root, config);
-  // Of one rank, until settle_batch_size() knows their number.
+  // A batch is that of one rank until settle_batch_size() knows their number.
   if (config.train.batch_size_per_gpu > 0)
     config.train.batch_size = config.train.batch_size_per_gpu;
   return config;

@@ -1,5 +1,5 @@
-// For the files that list the configuration's keys: common ranges, names of choices, and the
-// section `data`.
+// Common ranges, names of choices, and the section `data`, for the files that list the
+// configuration's keys.
 #pragma once
 
 #include "train/config/config.h"

@@ -23,7 +23,7 @@ inline constexpr std::string_view crop_follows_size = "data.resize_short of data
 std::optional<Preprocess> preset_preprocess(std::string_view preset, const YamlNode& own = {});
 /// The preprocessing that the data section describes.
 Preprocess preprocess_of(const DataConfig& data);
-/// The same for training images, before augmentation: data.train_image_size high and wide.
+/// The preprocessing of training images, before augmentation: data.train_image_size high and wide.
 Preprocess training_preprocess_of(const DataConfig& data);
 
 /// What mean or std of three channels are for gray images: their average, as in timm; exactly the

@@ -18,7 +18,7 @@ std::string singular(std::string_view examples) {
   return std::string(examples.substr(0, examples.size() - 1));
 }
 
-// Of a file or folder; none of a pipe, which is read once.
+// The size of a file or folder; none of a pipe, which is read once.
 std::optional<uint64_t> bytes_of(const std::filesystem::path& data, std::string_view what) {
   if (std::filesystem::is_regular_file(data)) return std::filesystem::file_size(data);
   if (!std::filesystem::is_directory(data)) return std::nullopt;

@@ -31,7 +31,7 @@ struct MeasuredPart {
 inline MeasuredPart test_part(std::string_view examples) {
   return {"test", examples, "Remove them from data.test."};
 }
-/// Of data.val, or of data.val_split.
+/// The part that data.val is, or data.val_split.
 inline MeasuredPart validation_part(std::string_view examples, bool split = false) {
   return {"validation", examples,
           split ? "Keep one of each in data.train, or name data.val."

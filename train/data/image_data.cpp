@@ -123,7 +123,7 @@ struct GpuDecoding {
   double share = 0;
 };
 
-/// Of this process, where several on this machine share the cores.
+/// The cores of this process, where several on this machine share them.
 int64_t decoding_cores(const DataConfig& data, int world) {
   const int64_t ranks = rank_environment().one_machine ? world : 1;
   const int64_t cores = std::max<int64_t>(1, allowed_cores() / ranks);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* own_data_counts = "init.skip of its first layer takes the data's own";
 
-// Of the run in whose folder the configuration stands.
+// The input of the run in whose folder the configuration stands.
 std::optional<InitialInput> input_of_run(const std::string& folder) {
   constexpr size_t most_bytes = 64 << 20;
   const fs::path state = fs::path(folder) / "last" / "state.json";

@@ -23,7 +23,7 @@ struct LabelledSequences {
   std::string use = {};                 ///< of a folder's files: see use_of_files()
   std::vector<std::string> notes = {};  ///< what was assumed
   std::vector<uint64_t> contents = {};  ///< see RunData::train_contents
-  /// Of texts and rows, by the index in batches: with KeepExamples::yes.
+  /// Examples of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> examples = {};
 };
 
@@ -33,7 +33,7 @@ struct LabelledOptions {
   std::string label_column = {};
   std::string text_column = {};
   std::optional<Header> header = {};
-  /// Of texts and rows: the examples that this CSV lists, with its labels; see listed_examples().
+  /// The CSV that lists examples of texts and rows, with their labels; see listed_examples().
   std::filesystem::path csv = {};
   KeepExamples keep = KeepExamples::no;
   int rules = newest_data_rules;  ///< see Note [Data rules]

@@ -33,7 +33,7 @@ struct RunData {
   int64_t train_size = 0, val_size = 0;
   int64_t steps = 0;    ///< of the longest sequence; 0 for images
   Partition part = {};  ///< of each batch, that this rank reads
-  /// Of the data read here; of images their paths, sizes and labels.
+  /// A hash of the data read here; of images, of their paths, sizes and labels.
   std::string fingerprint;
   ImageFolders images = {};
   /// The datasets of image loaders, with the stamps of all images; null for other data.
@@ -42,7 +42,7 @@ struct RunData {
   /// Hashes of the contents, by the index in batches; of language models of lines of 32 bytes or
   /// more, of images none: see ImageFile::content.
   std::vector<uint64_t> train_contents = {}, val_contents = {};
-  /// Of texts and rows, by the index in batches: with KeepExamples::yes.
+  /// Examples of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> train_examples = {}, val_examples = {};
   /// "file:line" or the file of validation texts and rows, as messages name it, relative to the
   /// data's folder.
@@ -57,7 +57,7 @@ struct RunData {
   double fraction_of(int64_t count) const {
     return static_cast<double>(count) / static_cast<double>(train_size + val_size);
   }
-  /// Of each validation image, text or row the path, relative to the data's folder; of a line
+  /// The path of each validation image, text or row, relative to the data's folder; a line's is
   /// "file:line". Empty for other data.
   std::vector<std::string> val_paths() const;
   /// "7,000 training and 1,000 validation images in 2 classes".

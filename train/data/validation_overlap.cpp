@@ -28,7 +28,8 @@ ImageFolder trained_images(const PastRun& run) {
   return images;
 }
 
-// Of the weights `from`, then of those that they began with.
+// The overlap with what trained the weights `from`, then with what trained those that they began
+// with.
 std::string initial_overlap(const std::string& from, ImageFolder& val) {
   constexpr int most_runs = 8;
   std::string weights = from;

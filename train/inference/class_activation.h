@@ -20,7 +20,7 @@ struct ActivationMap {
   std::vector<float> values;  // (height, width)
 };
 
-/// Of each row of `inputs` (N, H, W, C) the map of the class in `classes` (N), by Grad-CAM
+/// The map of the class in `classes` (N) for each row of `inputs` (N, H, W, C), by Grad-CAM
 /// (Selvaraju et al. 2017) on the last values that still have rows and columns, or are tokens of
 /// patches (then those that enter the last block). Before a global average and one linear layer
 /// these are the class-activation maps of Zhou et al. 2016. Throws usage for a network that has no
@@ -34,7 +34,7 @@ Image seen_image(const Preprocess& preprocess, const Image& image);
 Image seen_image(const Normalisation& normalisation, const Tensor& input);
 /// `seen` with `map` over it as a transparent layer: the stronger, the brighter.
 Image with_heat(Image seen, const ActivationMap& map);
-/// The same over the image itself, of which the network sees what `preprocess` leaves: the rest is
+/// The map over the image itself, of which the network sees what `preprocess` leaves: the rest is
 /// dark.
 Image with_heat(Image image, const ActivationMap& map, const Preprocess& preprocess);
 

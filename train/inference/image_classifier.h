@@ -19,7 +19,7 @@ struct Prediction {
   std::string name;                  ///< path of an image, the text itself, "file:line" of a row
   std::vector<float> probabilities;  ///< (classes); empty when the example could not be read
   std::string error;                 ///< why it could not be read; else empty
-  /// Of images, where they are asked for: see ImageClassifierOptions.
+  /// An image's embedding and heat map, where they are asked for: see ImageClassifierOptions.
   std::vector<float> embedding = {};
   Image heat_map = {};
 };

@@ -72,8 +72,8 @@ struct StepEvent {
   double examples_per_s = 0;                 ///< over the epoch so far
   double wait_share = 0;                     ///< fraction of the wall time spent waiting for data
   int64_t epochs = 0;                        ///< of the run, as planned so far
-  /// Of the epoch and of the run, by steady batches; unset before there are any, and of the run
-  /// before all layers are trained.
+  /// Seconds left of the epoch and of the run, by steady batches; unset before there are any, and
+  /// of the run before all layers are trained.
   std::optional<double> epoch_seconds_left = {}, run_seconds_left = {};
   std::optional<RankTimes> ranks = {};  ///< unset for one rank, and until it is measured
 };

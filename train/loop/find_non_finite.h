@@ -24,15 +24,14 @@ struct Culprit {
   int64_t number = 0;               ///< of the run, from 1
 };
 
-/// The same for batch `number` of the run (from 1), the first that was not trained on. Without
+/// The culprit in batch `number` of the run (from 1), the first that was not trained on. Without
 /// `at_hand`, which is that batch, reads its update's batches again. `states`: a language model's
 /// states before the first batch to run, if it continues another.
 Culprit find_culprit(Experiment& experiment, int64_t number, const Batch* at_hand,
                      CarriedStates states = {});
 /// "the weights NAME" or "the running statistic NAME": the first with a NaN or Inf; "" if none.
 std::string find_non_finite_weights(const Experiment& experiment);
-/// The same description for a tensor's name in a checkpoint, including optimizer state and
-/// averages.
+/// The description of a tensor's name in a checkpoint, including optimizer state and averages.
 std::string saved_tensor_text(const ParameterArena& arena, std::string_view name);
 
 }  // namespace whisker

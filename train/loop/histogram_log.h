@@ -26,7 +26,7 @@ struct LayerHistograms {
   std::string op;     ///< "conv2d_max_pool2d"
   TensorSummary activations = {};
   std::optional<TensorSummary> gradients = {};  ///< nothing where none flows
-  /// Of an operator with a relu: its channels, and those that were 0 for the whole batch.
+  /// The channels of an operator with a relu, and those that were 0 for the whole batch.
   std::optional<int64_t> units = {}, dead_units = {};
 };
 

@@ -14,7 +14,7 @@ namespace whisker {
 
 class MetricsCsv {
  public:
-  /// Of a rank that writes nothing.
+  /// The file of a rank that writes nothing.
   MetricsCsv() = default;
 
   /// Writes the header and a row for each epoch in `folder`'s metrics.jsonl, in place of the file

@@ -32,7 +32,7 @@ class MetricsLog {
 
   /// `seconds`: of training so far.
   void step(const StepEvent& event, double seconds);
-  /// For TensorBoard alone: histograms.jsonl is a file of its own.
+  /// Writes to TensorBoard alone: histograms.jsonl is a file of its own.
   void histograms(const HistogramRow& row) { tensorboard_.histograms(row); }
   /// `step`: optimizer steps so far.
   void epoch(const EpochEvent& event, int64_t step, double seconds);

@@ -12,7 +12,7 @@ void Pace::restart() {
 }
 
 void Pace::begin_epoch(double now) {
-  // Of short epochs, a mean over several: an epoch of 20 batches counts alone.
+  // Short epochs have a mean over several: an epoch of 20 batches counts alone.
   const double kept = epoch_.batches >= enough ? 0 : 0.9;
   if (epoch_.batches > 0) {
     before_ = {.batches = kept * before_.batches + epoch_.batches,

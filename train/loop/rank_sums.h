@@ -18,7 +18,8 @@ namespace whisker {
 /// loss did, else of rank 0. That rank goes on; the others wait here for its error to end them.
 StepState of_all_ranks(StepState own, RankGroup& ranks);
 
-/// Of one rank's epoch so far: computing and waiting for data, and waiting for all_reduce().
+/// One rank's seconds of the epoch so far: computing and waiting for data, and waiting for
+/// all_reduce().
 struct RankSeconds {
   double worked = 0, waited = 0;
 };
@@ -32,7 +33,8 @@ void add_other_ranks(Metrics& metrics, RankGroup& ranks);
 CarriedStates states_of_all_ranks(const CarriedStates& own, RankGroup& ranks);
 CarriedStates states_of_rank(const CarriedStates& all, Partition part);
 
-/// Of all weights, moments and averages; not of running statistics, which each rank has of its own.
+/// A hash of all weights, moments and averages; not of running statistics, which each rank has of
+/// its own.
 uint64_t hash_of_weights(const Experiment& experiment);
 /// Gives every rank rank 0's weights, averages and buffers, then checks by hash that all have the
 /// same, frozen ones and moments included. Throws checkpoint otherwise.

@@ -13,7 +13,7 @@
 namespace whisker {
 namespace {
 
-// Of a device's properties those that change no result.
+// Those of a device's properties that change no result.
 constexpr std::array<std::string_view, 5> bits_do_not_follow = {"cores", "memory", "types",
                                                                 "PCI bus", "multiprocessors"};
 

@@ -10,9 +10,9 @@
 
 namespace whisker {
 
-/// Of the batch that runs between its construction and finish(), on this thread, with its update.
-/// Of several ranks, layers and gradients are those of this rank's part of the batch, weights and
-/// updates of all.
+/// Histograms of the batch that runs between its construction and finish(), on this thread, with
+/// its update. Where there are several ranks, layers and gradients are those of this rank's part of
+/// the batch, weights and updates those of all.
 class StepHistograms {
  public:
   explicit StepHistograms(const Experiment& experiment);

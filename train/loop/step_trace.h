@@ -121,7 +121,7 @@ class StepProfile {
   StepTrace* trace() const { return trace_.get(); }
   /// Ends the trace.
   void stop();
-  /// The same, and writes it; returns a message for the user.
+  /// Ends the trace and writes it; returns a message for the user.
   std::string write(const std::filesystem::path& file);
 
  private:

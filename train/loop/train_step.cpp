@@ -254,8 +254,8 @@ void TrainStep::keep_states(const CarriedStates& last, const int32_t* condition)
   }
 }
 
-// Of a shape, before it is captured: plans are chosen and memory is cached by then, for the update
-// as well.
+// Batches of a shape before it is captured: plans are chosen and memory is cached by then, for the
+// update as well.
 int64_t TrainStep::batches_before_capture() const {
   return 3 * experiment_.config.train.accumulate;
 }

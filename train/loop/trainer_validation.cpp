@@ -42,7 +42,8 @@ std::shared_ptr<const Metrics> Trainer::validate() {
   return metrics;
 }
 
-// Of the epoch that follows, whose batches are made again after this.
+// Measures the average with data of the epoch that follows, whose batches are made again after
+// this.
 void Trainer::measure_average() {
   const bool measured = measure_statistics(experiment_, step_, state_.epoch + 1, stop_);
   if (measured && epoch_ahead_ == state_.epoch + 1) experiment_.train->start_epoch(epoch_ahead_);
@@ -164,7 +165,7 @@ bool Trainer::stalled() const {
   return patience > 0 && state_.stalled >= patience;
 }
 
-// Of a run that has no epoch left, or stopped early.
+// Validates a run that has no epoch left, or stopped early.
 void Trainer::validate_last_epoch() {
   const std::shared_ptr<const Metrics> metrics = validate();
   if (signal_ != 0) {

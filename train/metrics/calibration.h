@@ -29,7 +29,7 @@ struct Calibration {
   double expected_error() const;
 };
 
-/// Of the top class of each example of a classification.
+/// The calibration of the top class of each example of a classification.
 Calibration calibration_of(const ValidationExamples& examples);
 
 /// Number of examples whose label is among the `k` most probable classes, k at most `ranks`.

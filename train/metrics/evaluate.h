@@ -26,7 +26,7 @@ struct EvaluateOptions {
   const std::atomic<int>* stop = nullptr;  ///< ends early, with the metrics so far, once not 0
   OutputObserver observe = {};
   OutputObserver observe_logits = {};  ///< receives Network::outputs() instead
-  /// Of images: averages the probabilities of each and its mirror image. The loss is that of the
+  /// Averages the probabilities of each image and its mirror image. The loss is that of the
   /// average, at most 87.3 for an image.
   bool mirror = false;
 };

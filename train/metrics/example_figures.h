@@ -13,7 +13,7 @@ namespace whisker {
 struct ExampleFigures {
   Interval accuracy;  ///< wilson_interval()
   double expected_calibration_error = 0;
-  /// Of two classes: the one whose probability the areas are of; "" of more.
+  /// The one of two classes whose probability the areas are of; "" where there are more.
   std::string scored_class = {};
   std::optional<double> roc_auc = {}, average_precision = {};  ///< unset where not measured
   std::optional<RestAreas> roc_auc_ovr = {};                   ///< of more than two classes
@@ -22,7 +22,7 @@ struct ExampleFigures {
   /// Writes accuracy_interval, expected_calibration_error and, of two classes, scored_class,
   /// roc_auc and average_precision, of more roc_auc_ovr and its classes into the open object.
   void write(JsonWriter& json) const;
-  /// The same in one or two lines.
+  /// The figures in one or two lines.
   std::string text() const;
 };
 
@@ -32,8 +32,8 @@ std::string area_text(const std::optional<double>& area);
 std::string rest_areas_text(const ValidationExamples& examples,
                             const std::optional<RestAreas>& areas);
 
-/// Of the examples of a classification. `positive_class`: one of its classes; "": of two classes
-/// the second.
+/// The figures of a classification's examples. `positive_class`: one of its classes; "": the second
+/// of two classes.
 ExampleFigures example_figures(const ValidationExamples& examples,
                                const std::string& positive_class);
 

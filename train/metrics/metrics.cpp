@@ -30,7 +30,8 @@ std::vector<std::string> numbers(size_t count) {
   return texts;
 }
 
-// Of a table whose rows and columns have these names and whose cells hold these counts at most.
+// The width of a table whose rows and columns have these names and whose cells hold these counts at
+// most.
 int64_t confusion_width(std::span<const std::string> names, std::span<const int64_t> counts) {
   const size_t cell = fmt::formatted_size("{}", counts.empty() ? 0 : std::ranges::max(counts));
   size_t longest = 0, sum = 0;
@@ -204,7 +205,7 @@ Figure ClassificationMetrics::f1_class(const ClassReport& report) const {
           .measured = report.examples > 0};
 }
 
-// Of two classes none of which is said to be the positive one, that of each.
+// Figures of each of two classes, none of which is said to be the positive one.
 std::vector<Figure> ClassificationMetrics::more_figures() const {
   std::vector<Figure> both;
   if (classes() != 2 || !positive_class_.empty()) return both;
@@ -290,7 +291,7 @@ std::string ClassificationMetrics::table(int columns) const {
                           : confusion_table(names_, columns));
 }
 
-// As many columns side by side as fit, the others below.
+// The table has as many columns side by side as fit, the others below.
 std::string ClassificationMetrics::confusion_table(const std::vector<std::string>& names,
                                                    int columns) const {
   const size_t count = names.size();

@@ -18,11 +18,11 @@ namespace whisker {
 
 class Objective {
  public:
-  /// For a classification. `class_counts`: training examples per class, for balanced weights.
-  /// Throws usage when the model's outputs, the classes and the loss do not match.
+  /// The loss of a classification. `class_counts`: training examples per class, for balanced
+  /// weights. Throws usage when the model's outputs, the classes and the loss do not match.
   Objective(const Model& model, const LossConfig& config, std::span<const int64_t> class_counts,
             Device device);
-  /// For the task of `signature`; `class_counts` only for a classification.
+  /// The loss of `signature`'s task; `class_counts` only for a classification.
   Objective(const Model& model, const Signature& signature, const LossConfig& config,
             std::span<const int64_t> class_counts, Device device);
 
@@ -35,7 +35,7 @@ class Objective {
   void set_ranks(std::shared_ptr<Communicator> ranks) { ranks_ = std::move(ranks); }
   /// In place of loss() on a rank whose part of the batch has no rows.
   void join_loss(Tensor* weight = nullptr) const;
-  /// The same without label smoothing and class weights: validation, best.safetensors and `whisker
+  /// The loss without label smoothing and class weights: validation, best.safetensors and `whisker
   /// evaluate` all report this one. Labels only, no mixup.
   Tensor plain_loss(const Tensor& outputs, const Batch& batch) const;
 

@@ -39,8 +39,8 @@ struct ScoreCurve {
   /// The sum of each threshold's precision times its step in recall, without interpolation
   /// (scikit-learn's average_precision_score). Unset without positive examples.
   std::optional<double> average_precision() const;
-  /// Of the points with at least this precision the one of the largest recall, of several the one
-  /// of the highest threshold. Unset where none has it.
+  /// The point of the largest recall among those with at least this precision, the one of the
+  /// highest threshold among several. Unset where none has it.
   std::optional<ScorePoint> at_precision(double least) const;
 };
 

@@ -22,7 +22,7 @@ struct TemperatureFit {
 /// The logits of a rank's examples.
 class LogitRows {
  public:
-  /// As an OutputObserver of logits (N, classes), or (N, 1): the second of two classes' before a
+  /// Adds logits (N, classes) as an OutputObserver, or (N, 1): the second of two classes' before a
   /// sigmoid.
   void add(const Tensor& logits, const Batch& batch);
   /// Collective: minimises the loss over the temperature, by Newton's method within bisection, in

@@ -124,7 +124,7 @@ void ExampleCollector::add(const Tensor& outputs, const Batch& batch) {
   }
 }
 
-// Of equal probabilities the first class leads, as in ClassificationMetrics.
+// Among equal probabilities the first class leads, as in ClassificationMetrics.
 void ExampleCollector::add_classification(std::span<const float> probabilities, int64_t label,
                                           int64_t index) {
   indices_.push_back(index);

@@ -48,7 +48,7 @@ struct ValidationExamples {
   }
   /// Whether probability() knows those of all classes.
   bool knows_all() const { return !scores.empty() || ranks == std::ssize(classes); }
-  /// Of one of the classes of an example; 0 where it is not listed.
+  /// The probability of one of an example's classes; 0 where it is not listed.
   float probability(int64_t example, int32_t of_class) const;
 };
 
@@ -73,7 +73,7 @@ class ExampleCollector {
   /// are at most most_scores. Not for language models.
   ExampleCollector(const Signature& signature, int64_t examples, bool scores = false);
 
-  /// As an OutputObserver: probabilities (N, classes), or forecasts (N, horizon x targets).
+  /// Adds probabilities (N, classes) as an OutputObserver, or forecasts (N, horizon x targets).
   void add(const Tensor& outputs, const Batch& batch);
   /// Collective: on rank 0 those of all ranks, in the order of the data, without paths; elsewhere
   /// nothing. The collector is empty then.

@@ -135,7 +135,7 @@ Side side_in(HubJson& file, const char* key, const Side& otherwise, bool number_
   return {shortest->as_int(1, most_side), false};
 }
 
-// As ConvNextImageProcessor: smaller images are cut out, larger ones squashed.
+// Sizes as ConvNextImageProcessor has them: smaller images are cut out, larger ones squashed.
 void set_convnext_size(Preprocess& images, HubJson& file) {
   constexpr int64_t least_squashed = 384;  // and the size where none is said
   const Side size = side_in(file, "size", {.extent = least_squashed}, false);

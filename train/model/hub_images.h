@@ -11,13 +11,13 @@
 
 namespace whisker {
 
-/// As timm.data.create_transform does for evaluation. Throws checkpoint for what Preprocess cannot
-/// say.
+/// What timm.data.create_transform does for evaluation. Throws checkpoint for what Preprocess
+/// cannot say.
 Preprocess timm_images(HubJson& config);
 
-/// As the image processor of transformers does that the file names, else the one of `model_type`;
-/// sizes that it lacks are those of `network`. Throws checkpoint for what Preprocess cannot say,
-/// and for another size than that of a network of one size.
+/// What transformers' image processor does that the file names, else the one of `model_type`; sizes
+/// that it lacks are those of `network`. Throws checkpoint for what Preprocess cannot say, and for
+/// another size than that of a network of one size.
 Preprocess transformers_images(HubJson& processor, std::string_view model_type,
                                const HubNetwork& network);
 

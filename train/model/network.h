@@ -38,7 +38,7 @@ class Network {
   /// `compute`. Throws checkpoint, naming what the file lacks.
   static Network load(const std::filesystem::path& path, Device device,
                       const GivenFacts& given = {}, DType compute = DType::f32);
-  /// The same of an open file.
+  /// Loads an open file.
   static Network load(const SafetensorsFile& file, Device device, const GivenFacts& given = {},
                       DType compute = DType::f32);
 
@@ -51,7 +51,7 @@ class Network {
   /// or (N, 1) for two classes and a sigmoid; (T, N, tokens) of a language model; (N, outputs) of a
   /// regression. The layers between compute in the arena's compute dtype.
   Tensor outputs(const Tensor& inputs, const Pass& pass = {}) const;
-  /// The same for a batch's inputs, from its first layer on and with its sequence lengths.
+  /// Outputs for a batch's inputs, from its first layer on and with its sequence lengths.
   Tensor outputs(const Batch& batch, Pass pass = {}) const;
   /// What layers [begin, end) of model().net make of `inputs`, in the compute dtype.
   struct LayerRange {

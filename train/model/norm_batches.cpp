@@ -20,7 +20,8 @@ bool any_learns_statistics(const Module& module) {
          });
 }
 
-// Of the last rank, whose part is the smallest; a rank without rows computes nothing.
+// The fewest rows, those of the last rank, whose part is the smallest; a rank without rows computes
+// nothing.
 int64_t fewest(int64_t rows, const RunBatches& batches) {
   if (batches.sync_norms) return rows;
   return rows < batches.world ? std::min<int64_t>(rows, 1) : rows / batches.world;

@@ -20,7 +20,7 @@ std::string text_of(Pair pair) {
   return pair.h == pair.w ? fmt::to_string(pair.h) : fmt::format("{}x{}", pair.h, pair.w);
 }
 
-// The same text for windows that are the same: `same` of an odd kernel moved by 1 is a number.
+// Equal windows have equal text: `same` of an odd kernel moved by 1 is a number.
 std::string window_text(Pair kernel, Pair stride, Pair padding, PaddingMode mode, Pair dilation) {
   std::string text;
   if (!(stride == Pair(1))) text += fmt::format(" strides {}", text_of(stride));

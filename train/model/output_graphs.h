@@ -16,7 +16,7 @@ class OutputGraphs {
  public:
   /// Computes f32 outputs of inputs on any device.
   using Forward = std::function<Tensor(const Tensor&)>;
-  /// As Backend::capture.
+  /// Records work as Backend::capture does.
   using Capture = std::function<std::unique_ptr<CapturedGraph>(const std::function<void()>&)>;
 
   /// Without `capture`, that of the device.

@@ -72,7 +72,7 @@ class Export {
     return "values";
   }
 
-  // As `sequence_lens` of recurrent nodes wants it.
+  // The lengths that `sequence_lens` of recurrent nodes wants.
   std::string lengths() {
     if (lengths_.empty()) {
       constexpr int64_t onnx_int32 = 6;

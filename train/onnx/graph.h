@@ -31,7 +31,7 @@ inline constexpr std::string_view onnx_mark = "by whisker export";
 
 class OnnxGraph {
  public:
-  /// Of operator set `opset`. Throws usage where the program was built without ONNX.
+  /// A graph of operator set `opset`. Throws usage where the program was built without ONNX.
   OnnxGraph(const std::string& name, int64_t opset);
   OnnxGraph(OnnxGraph&&) noexcept;
   ~OnnxGraph();

@@ -1,100 +1,19 @@
-// Images stand as (N,C,H,W) in the graph, sequences as (T,N,F), everything else as here.
+// The table of layers, and those that have no file of their own: with weights, recurrent, without
+// weights, containers. Images stand as (N,C,H,W) in the graph, sequences as (T,N,F), everything
+// else as here.
 #include "train/onnx/layers.h"
 
-#include "core/autograd/autograd.h"
-#include "core/error.h"
 #include "core/ops/ops.h"
 #include "layers/layers.h"
-#include "layers/weights/weights.h"
+#include "train/onnx/layer_nodes.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <string_view>
 
 namespace whisker {
+namespace onnx_layers {
 namespace {
-
-using Floats = std::vector<float>;
-using Extents64 = std::vector<int64_t>;
-
-[[noreturn]] void refuse(const Module& layer, std::string_view why) {
-  fail(ErrorKind::usage, "export: layer '{}' ({}): {}", layer.path(), layer.type(), why);
-}
-
-// --- parameters
-
-// The layer's own parameter of that name; null when it has none.
-const Parameter* find_parameter(const Module& layer, std::string_view name) {
-  for (const auto& parameter : layer.own_parameters()) {
-    const std::string& full = parameter->name();
-    if (full.substr(full.rfind('.') + 1) == name) return parameter.get();
-  }
-  return nullptr;
-}
-const Parameter& parameter_of(const Module& layer, std::string_view name) {
-  const Parameter* found = find_parameter(layer, name);
-  if (!found) refuse(layer, fmt::format("it has no parameter '{}'", name));
-  return *found;
-}
-
-// In the order of files.
-Floats values_of(const OnnxContext& context, const Parameter& parameter) {
-  return to_file_order(parameter, context.arena.read(parameter));
-}
-
-std::string add_parameter(const OnnxContext& context, const Parameter& parameter) {
-  const Shape shape = file_shape(parameter);
-  return context.graph.constant(parameter.name(), Extents64(shape.begin(), shape.end()),
-                                values_of(context, parameter));
-}
-
-// --- nodes that several layers share
-
-std::string transpose(const OnnxContext& context, const std::string& x, Extents64 axes) {
-  return context.graph.node("Transpose", {x}, {{"perm", std::move(axes)}});
-}
-std::string to_channels_last(const OnnxContext& context, const std::string& x) {
-  return transpose(context, x, {0, 2, 3, 1});
-}
-std::string to_channels_first(const OnnxContext& context, const std::string& x) {
-  return transpose(context, x, {0, 3, 1, 2});
-}
-
-// f(x) by the name that activations have in model files.
-std::string add_activation(const OnnxContext& context, const Module& layer, ActivationSpec f,
-                           const std::string& x) {
-  OnnxGraph& graph = context.graph;
-  const std::string_view name = name_of(f.kind);
-  if (f.kind == Activation::none) return x;
-  if (name == "relu") return graph.node("Relu", {x});
-  if (name == "leaky_relu") return graph.node("LeakyRelu", {x}, {{"alpha", f.slope}});
-  if (name == "sigmoid") return graph.node("Sigmoid", {x});
-  if (name == "tanh") return graph.node("Tanh", {x});
-  if (name == "softplus") return graph.node("Softplus", {x});
-  if (name == "silu") return graph.node("Mul", {x, graph.node("Sigmoid", {x})});
-  if (name == "relu6") return graph.node("Clip", {x, graph.constant({0}), graph.constant({6})});
-  if (name == "hard_swish") return graph.node("HardSwish", {x});
-  if (name == "hard_sigmoid") {
-    return graph.node("HardSigmoid", {x}, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
-  }
-  if (name == "gelu") {
-    const std::string scaled =
-        graph.node("Mul", {x, graph.constant({1 / std::numbers::sqrt2_v<float>})});
-    const std::string sum = graph.node("Add", {graph.node("Erf", {scaled}), graph.constant({1})});
-    return graph.node("Mul", {graph.node("Mul", {x, graph.constant({0.5f})}), sum});
-  }
-  refuse(layer, fmt::format("no ONNX form is known of the activation {}", name));
-}
-
-OnnxValue result_of(const Module& layer, const OnnxValue& x, std::string name) {
-  return {std::move(name), layer.output_shape(x.shape)};
-}
-
-// Elements behind the last that windows of `reach` elements need, from `begin` before the first.
-int64_t end_padding(int64_t extent, int64_t out, int64_t stride, int64_t reach, int64_t begin) {
-  return std::max<int64_t>((out - 1) * stride + reach - extent - begin, 0);
-}
 
 // --- layers with weights
 
@@ -312,128 +231,6 @@ OnnxValue add_recurrent(const OnnxContext& context, const Module& module, const 
                    graph.node("Reshape", {turned, graph.integers({0, directions * o.units})}));
 }
 
-// --- transformers: tokens are an image of one row
-
-// The only parameter of a layer that has the layer's own name.
-const Parameter& only_parameter(const Module& layer) {
-  if (layer.own_parameters().size() != 1) refuse(layer, "expected one parameter");
-  return *layer.own_parameters().front();
-}
-
-// (positions, channels) as (channels, positions).
-template <class T>
-Floats channels_first(const std::vector<T>& values, int64_t positions, int64_t channels) {
-  Floats turned(values.size());
-  for (int64_t i = 0; i < positions; ++i) {
-    for (int64_t c = 0; c < channels; ++c) {
-      turned[static_cast<size_t>(c * positions + i)] =
-          static_cast<float>(values[static_cast<size_t>(i * channels + c)]);
-    }
-  }
-  return turned;
-}
-
-OnnxValue add_layer_scale(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
-  const Parameter& scale = only_parameter(layer);
-  Extents64 shape = {scale.shape().count()};
-  if (x.shape.rank() == 4) shape.insert(shape.end(), {1, 1});
-  const std::string factors =
-      context.graph.constant(scale.name(), shape, values_of(context, scale));
-  return result_of(layer, x, context.graph.node("Mul", {x.name, factors}));
-}
-
-OnnxValue add_class_token(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
-  OnnxGraph& graph = context.graph;
-  const Parameter& parameter = only_parameter(layer);
-  const int64_t channels = x.shape[3], count = parameter.shape()[1];
-  const std::string token =
-      graph.constant(parameter.name(), Extents64{1, channels, 1, count},
-                     channels_first(values_of(context, parameter), count, channels));
-  const std::string examples = graph.node("Shape", {x.name}, {{"end", int64_t{1}}});
-  const std::string extents = graph.node("Concat", {examples, graph.integers({channels, 1, count})},
-                                         {{"axis", int64_t{0}}});
-  const std::string tokens = graph.node("Expand", {token, extents});
-  const std::string row =
-      graph.node("Reshape", {x.name, graph.integers({0, channels, 1, x.shape[1] * x.shape[2]})});
-  return result_of(layer, x, graph.node("Concat", {tokens, row}, {{"axis", int64_t{3}}}));
-}
-
-// softmax(q k^T / sqrt(head_size)) v of all positions.
-OnnxValue add_attention(const OnnxContext& context, const Module& module, const OnnxValue& x) {
-  const auto& layer = dynamic_cast<const MultiHeadAttention&>(module);
-  OnnxGraph& graph = context.graph;
-  const int64_t channels = x.shape[3], heads = layer.options().heads;
-  const int64_t tokens = x.shape[1] * x.shape[2], size = channels / heads;
-  const bool timm = layer.options().names == MultiHeadAttention::Names::timm;
-  // y = x W^T + b of (N,T,C).
-  const auto linear = [&](const std::string& input, const std::string& name,
-                          const std::string& prefix) {
-    const Parameter *weight = nullptr, *bias = nullptr;
-    for (const auto& parameter : layer.own_parameters()) {
-      const std::string own =
-          parameter->name().substr(layer.path().empty() ? 0 : layer.path().size() + 1);
-      if (own == name + prefix + "weight") weight = parameter.get();
-      if (own == name + prefix + "bias") bias = parameter.get();
-    }
-    if (!weight) refuse(layer, fmt::format("it has no parameter '{}{}weight'", name, prefix));
-    const Floats values = values_of(context, *weight);
-    const int64_t rows = weight->shape()[0], columns = weight->shape()[1];
-    Floats turned(values.size());
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) turned[j * rows + i] = values[i * columns + j];
-    }
-    const std::string y = graph.node(
-        "MatMul", {input, graph.constant(weight->name(), Extents64{columns, rows}, turned)});
-    return bias ? graph.node("Add", {y, add_parameter(context, *bias)}) : y;
-  };
-  const std::string flat = graph.node("Reshape", {x.name, graph.integers({0, channels, tokens})});
-  const std::string qkv =
-      linear(transpose(context, flat, {0, 2, 1}), timm ? "qkv" : "in_proj", timm ? "." : "_");
-  const std::string split =  // (3, N, heads, T, size)
-      transpose(context, graph.node("Reshape", {qkv, graph.integers({0, tokens, 3, heads, size})}),
-                {2, 0, 3, 1, 4});
-  const auto part = [&](int64_t index) {
-    const std::string one = graph.node("Slice", {split, graph.integers({index}),
-                                                 graph.integers({index + 1}), graph.integers({0})});
-    return graph.node("Squeeze", {one, graph.integers({0})});
-  };
-  const std::string scaled =
-      graph.node("Mul", {part(0), graph.constant({1 / std::sqrt(static_cast<float>(size))})});
-  const std::string scores =
-      graph.node("MatMul", {scaled, transpose(context, part(1), {0, 1, 3, 2})});
-  const std::string weights = graph.node("Softmax", {scores}, {{"axis", int64_t{-1}}});
-  const std::string mixed =
-      transpose(context, graph.node("MatMul", {weights, part(2)}), {0, 2, 1, 3});
-  const std::string joined = graph.node("Reshape", {mixed, graph.integers({0, tokens, channels})});
-  const std::string y = linear(joined, timm ? "proj" : "out_proj", ".");
-  const std::string back = graph.node(
-      "Reshape",
-      {transpose(context, y, {0, 2, 1}), graph.integers({0, channels, x.shape[1], x.shape[2]})});
-  return result_of(layer, x, back);
-}
-
-// What it adds to zeros, interpolated to the size of these images.
-OnnxValue add_position_embedding(const OnnxContext& context, const Module& module,
-                                 const OnnxValue& x) {
-  auto& layer = const_cast<Module&>(module);  // forward() changes no parameter
-  const NoGrad no_grad;
-  const Shape one = x.shape.with(0, 1);
-  const std::vector<double> added = layer.forward(zeros(one)).to_vector();
-  const std::string constant =
-      context.graph.constant(only_parameter(layer).name(), Extents64{1, one[3], one[1], one[2]},
-                             channels_first(added, one[1] * one[2], one[3]));
-  return result_of(layer, x, context.graph.node("Add", {x.name, constant}));
-}
-
-OnnxValue add_first_token(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
-  OnnxGraph& graph = context.graph;
-  const int64_t count = layer.output_shape(x.shape)[1] / x.shape[3];
-  std::string first = graph.node("Slice", {x.name, graph.integers({0, 0}),
-                                           graph.integers({1, count}), graph.integers({2, 3})});
-  if (count > 1) first = transpose(context, first, {0, 2, 3, 1});
-  return result_of(layer, x, graph.node("Flatten", {first}, {{"axis", int64_t{1}}}));
-}
-
 // --- layers without weights
 
 OnnxValue add_activation_layer(const OnnxContext& context, const Module& module,
@@ -454,125 +251,6 @@ OnnxValue add_nothing(const OnnxContext&, const Module&, const OnnxValue& x) {
 OnnxValue add_flatten(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
   if (x.shape.rank() == 2) return x;
   return result_of(layer, x, context.graph.node("Flatten", {x.name}, {{"axis", int64_t{1}}}));
-}
-
-// A row of a pooling matrix: the mean over [begin, end) of those that count, `count`.
-void add_mean_row(Floats& matrix, int64_t extent, int64_t begin, int64_t end, int64_t count) {
-  Floats row(static_cast<size_t>(extent), 0);
-  for (int64_t i = std::max<int64_t>(begin, 0); i < std::min(end, extent); ++i) {
-    row[static_cast<size_t>(i)] = 1.0f / static_cast<float>(count);
-  }
-  matrix.insert(matrix.end(), row.begin(), row.end());
-}
-
-// Means over windows of rows and of columns: rows (h_out, h) x columns' transpose (w, w_out).
-std::string add_means(const OnnxContext& context, const Module& layer, const OnnxValue& x,
-                      const Floats& rows, const Floats& columns) {
-  OnnxGraph& graph = context.graph;
-  const int64_t h = x.shape[1], w = x.shape[2];
-  const int64_t h_out = std::ssize(rows) / h, w_out = std::ssize(columns) / w;
-  Floats turned(columns.size());
-  for (int64_t i = 0; i < w_out; ++i) {
-    for (int64_t j = 0; j < w; ++j) turned[j * w_out + i] = columns[i * w + j];
-  }
-  const std::string high = graph.node(
-      "MatMul", {graph.constant(layer.path() + ".rows", Extents64{h_out, h}, rows), x.name});
-  return graph.node("MatMul",
-                    {high, graph.constant(layer.path() + ".columns", Extents64{w, w_out}, turned)});
-}
-
-std::vector<OnnxAttribute> windows_of(const Pool2dGeometry& g) {
-  return {{"kernel_shape", Extents64{g.kernel_h, g.kernel_w}},
-          {"strides", Extents64{g.stride_h, g.stride_w}},
-          {"pads", Extents64{g.pad_top, g.pad_left,
-                             end_padding(g.h, g.h_out, g.stride_h, g.kernel_h, g.pad_top),
-                             end_padding(g.w, g.w_out, g.stride_w, g.kernel_w, g.pad_left)}}};
-}
-
-OnnxValue add_max_pool2d(const OnnxContext& context, const Module& module, const OnnxValue& x) {
-  const auto& layer = dynamic_cast<const MaxPool2D&>(module);
-  const Pool2dGeometry g = pool2d_geometry(PoolKind::max, x.shape, layer.options());
-  return result_of(layer, x, context.graph.node("MaxPool", {x.name}, windows_of(g)));
-}
-
-OnnxValue add_avg_pool2d(const OnnxContext& context, const Module& module, const OnnxValue& x) {
-  const auto& layer = dynamic_cast<const AvgPool2D&>(module);
-  const Pool2dGeometry g = pool2d_geometry(PoolKind::average, x.shape, layer.options());
-  const bool counts = g.counted_top + g.counted_bottom + g.counted_left + g.counted_right > 0;
-  if (!counts) {
-    return result_of(layer, x, context.graph.node("AveragePool", {x.name}, windows_of(g)));
-  }
-  Floats rows, columns;
-  for (int64_t i = 0; i < g.h_out; ++i) {
-    const int64_t begin = i * g.stride_h - g.pad_top, end = begin + g.kernel_h;
-    add_mean_row(rows, g.h, begin, end,
-                 std::min(end, g.h + g.counted_bottom) - std::max(begin, -g.counted_top));
-  }
-  for (int64_t i = 0; i < g.w_out; ++i) {
-    const int64_t begin = i * g.stride_w - g.pad_left, end = begin + g.kernel_w;
-    add_mean_row(columns, g.w, begin, end,
-                 std::min(end, g.w + g.counted_right) - std::max(begin, -g.counted_left));
-  }
-  return result_of(layer, x, add_means(context, layer, x, rows, columns));
-}
-
-// A binomial filter over the image reflected at its edges.
-OnnxValue add_blur_pool2d(const OnnxContext& context, const Module& module, const OnnxValue& x) {
-  const auto& layer = dynamic_cast<const BlurPool2D&>(module);
-  const auto [kernel, stride] = layer.options();
-  Floats row = {1};
-  for (int64_t i = 1; i < kernel; ++i) {
-    row.push_back(0);
-    for (size_t at = row.size() - 1; at > 0; --at) row[at] = (row[at] + row[at - 1]) / 2;
-    row[0] /= 2;
-  }
-  const int64_t channels = x.shape[3], before = (kernel - 1) / 2, behind = kernel / 2;
-  Floats filters;
-  for (int64_t c = 0; c < channels; ++c) {
-    for (const float down : row) {
-      for (const float across : row) filters.push_back(down * across);
-    }
-  }
-  OnnxGraph& graph = context.graph;
-  const std::string padded =
-      graph.node("Pad", {x.name, graph.integers({0, 0, before, before, 0, 0, behind, behind})},
-                 {{"mode", std::string("reflect")}});
-  const std::string weight =
-      graph.constant(layer.path() + ".filters", Extents64{channels, 1, kernel, kernel}, filters);
-  return result_of(layer, x,
-                   graph.node("Conv", {padded, weight},
-                              {{"kernel_shape", Extents64{kernel, kernel}},
-                               {"strides", Extents64{stride, stride}},
-                               {"group", channels}}));
-}
-
-OnnxValue add_adaptive_avg_pool2d(const OnnxContext& context, const Module& layer,
-                                  const OnnxValue& x) {
-  const Shape y = layer.output_shape(x.shape);
-  const int64_t h = x.shape[1], w = x.shape[2], h_out = y[1], w_out = y[2];
-  if (h == h_out && w == w_out) return x;
-  if (h % h_out == 0 && w % w_out == 0) {
-    const Extents64 window = {h / h_out, w / w_out};
-    return {context.graph.node("AveragePool", {x.name},
-                               {{"kernel_shape", window}, {"strides", window}}),
-            y};
-  }
-  const auto means = [](int64_t extent, int64_t out) {
-    Floats matrix;
-    for (int64_t i = 0; i < out; ++i) {
-      const int64_t begin = i * extent / out, end = ((i + 1) * extent + out - 1) / out;
-      add_mean_row(matrix, extent, begin, end, end - begin);
-    }
-    return matrix;
-  };
-  return {add_means(context, layer, x, means(h, h_out), means(w, w_out)), y};
-}
-
-template <bool max>
-OnnxValue add_global_pool2d(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
-  const std::string pooled =
-      context.graph.node(max ? "GlobalMaxPool" : "GlobalAveragePool", {x.name});
-  return result_of(layer, x, context.graph.node("Flatten", {pooled}, {{"axis", int64_t{1}}}));
 }
 
 // --- containers
@@ -643,8 +321,8 @@ constexpr LayerForm forms[] = {
     {"max_pool2d", add_max_pool2d},
     {"avg_pool2d", add_avg_pool2d},
     {"adaptive_avg_pool2d", add_adaptive_avg_pool2d},
-    {"global_avg_pool2d", add_global_pool2d<false>},
-    {"global_max_pool2d", add_global_pool2d<true>},
+    {"global_avg_pool2d", add_global_avg_pool2d},
+    {"global_max_pool2d", add_global_max_pool2d},
     {"blur_pool2d", add_blur_pool2d},
     {"batch_norm", add_batch_norm},
     {"layer_norm", add_layer_norm},
@@ -679,19 +357,21 @@ constexpr LayerForm forms[] = {
 };
 
 }  // namespace
+}  // namespace onnx_layers
 
 OnnxValue add_onnx_layer(const OnnxContext& context, const Module& layer, const OnnxValue& x) {
+  using onnx_layers::forms;
   const std::string type = layer.type();
-  const auto* found = std::ranges::find(forms, type, &LayerForm::type);
+  const auto* found = std::ranges::find(forms, type, &onnx_layers::LayerForm::type);
   if (found == std::end(forms)) {
-    refuse(layer, "this type of layer cannot be exported yet");
+    onnx_layers::refuse(layer, "this type of layer cannot be exported yet");
   }
   return found->add(context, layer, x);
 }
 
 std::vector<std::string> onnx_layer_types() {
   std::vector<std::string> types;
-  for (const LayerForm& form : forms) types.emplace_back(form.type);
+  for (const onnx_layers::LayerForm& form : onnx_layers::forms) types.emplace_back(form.type);
   return types;
 }
 

@@ -55,7 +55,7 @@ class PreprocessGraph {
   }
   std::string shorter_side() { return graph_.node("ReduceMin", {extents_}); }
 
-  // As Pillow: columns, then rows, each rounded to whole levels.
+  // Resizes as Pillow does: columns, then rows, each rounded to whole levels.
   std::string resized(const std::string& image, const std::string& sizes) {
     const std::string height = graph_.node("Gather", {sizes, graph_.integers({0})});
     const std::string width = graph_.node("Gather", {sizes, graph_.integers({1})});

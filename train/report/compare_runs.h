@@ -7,7 +7,7 @@
 
 namespace whisker {
 
-/// Of two folders of runs or more; a page as of run_report(). Throws as read_run_record().
+/// Compares folders of two runs or more; a page as of run_report(). Throws as read_run_record().
 std::string run_comparison(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace whisker

@@ -36,7 +36,7 @@ Points by_step(const RunRecord& run, std::string_view name) {
   return points;
 }
 
-// Of many points the means of as many neighbours each; what is not finite stays a gap.
+// The series of many points has the means of as many neighbours each; what is not finite is a gap.
 ChartSeries series_of(std::string name, const Points& points) {
   ChartSeries series{.name = std::move(name)};
   const size_t count = std::min(points.size(), most_points);

@@ -19,7 +19,7 @@
 namespace whisker {
 namespace {
 
-// As pages of versions that had --worst alone, which --report replaces, too.
+// The mark of pages is that of versions that had --worst alone: --report replaces theirs, too.
 constexpr std::string_view evaluation_mark = "whisker evaluate --worst";
 constexpr size_t most_shown_pairs = 6;
 constexpr size_t cards_per_pair = 6;

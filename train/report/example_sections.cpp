@@ -25,7 +25,7 @@ std::string words_line(const ReportExample& example, const std::string& predicte
              : fmt::format("<p>for (+) and against (−) {}: {}</p>\n", markup(predicted), words);
 }
 
-// Of the same weights as the validation; else null.
+// The examples of the validation's weights; else null.
 const ReportExamples* examples_of(const RunRecord& run) {
   const bool same = run.examples && run.validation && run.examples->epoch == run.validation->epoch;
   return same ? &*run.examples : nullptr;

@@ -15,7 +15,7 @@
 namespace whisker {
 namespace {
 
-// Of a curve with a point per example, those that a drawing shows apart.
+// Adds those points of a curve with a point per example that a drawing shows apart.
 void add_thinned(ChartSeries& series, const ScoreCurve& curve,
                  double (*x)(const ScoreCurve&, const ScorePoint&),
                  double (*y)(const ScoreCurve&, const ScorePoint&)) {

@@ -36,9 +36,9 @@ std::string examples_text(int64_t count, std::string_view of);
 
 /// The result in one sentence, and the commands that use the run.
 std::string verdict_text(const RunRecord& run);
-/// When the run began and went on; else why that is not known. In sentences.
+/// When the run began and was resumed, in sentences; else why that is not known.
 std::string dates_text(const RunRecord& run);
-/// Of an evaluation: what was measured, in one sentence.
+/// What an evaluation measured, in one sentence.
 std::string evaluation_text(const RunRecord& run);
 std::string use_commands(const RunRecord& run);
 

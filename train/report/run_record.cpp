@@ -136,7 +136,7 @@ void read_best(RunRecord& run, const fs::path& path) {
     const std::string& digits = epoch->second;
     std::from_chars(digits.data(), digits.data() + digits.size(), best.epoch);
   }
-  // As a kill between the two files leaves them, or a disk that had no space for the second one.
+  // A kill between the two files leaves them so, or a disk that had no space for the second one.
   if (run.validation && best.epoch > 0 && run.validation->epoch != best.epoch) {
     run.problems.push_back(
         fmt::format("validation.safetensors: it is of epoch {}, best.safetensors of epoch {}",

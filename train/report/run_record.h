@@ -31,7 +31,7 @@ struct LoggedEpoch {
   bool best = false;
 };
 
-/// Of the weights in best.safetensors.
+/// The record of the weights in best.safetensors.
 struct BestRecord {
   int64_t epoch = 0;            ///< from 1; 0: not known
   int64_t examples = -1;        ///< validated; -1: not known
@@ -89,8 +89,8 @@ RunRecord read_run_record(const std::filesystem::path& folder);
 /// `text` without the folders of absolute paths: "/home/ann/data/cats" is "…/cats".
 std::string without_folders(std::string_view text);
 
-/// Of a log without the lines of epochs, tables and times: what was read, assumed and skipped.
-/// Without folders, and without what a resume says again.
+/// What a log says without the lines of epochs, tables and times: what was read, assumed and
+/// skipped. Without folders, and without what a resume says again.
 std::string told_of_run(std::string_view log);
 /// When the run of a log began, and when it went on.
 RunDates dates_of_run(std::string_view log);

@@ -20,7 +20,7 @@ std::string pre(std::string_view text) {
   return fmt::format("<pre>{}</pre>\n", markup(text, KeptLines::all));
 }
 
-// Of thousands of files that could not be read, some are enough here.
+// Some lines are enough where thousands of files could not be read.
 std::string first_lines(const std::string& text) {
   constexpr int64_t most = 200;
   size_t end = 0;
@@ -45,7 +45,7 @@ void add_settings(const YamlNode& node, const std::string& path, Settings& setti
   }
 }
 
-// For a shell, where the name needs it.
+// A name as a shell reads it: in quotes where it needs them.
 std::string shell_word(const std::string& word) {
   const bool plain = std::ranges::all_of(word, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -57,7 +57,7 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
-// As it was named, unless that says whose machine it was.
+// The run's path as it was named, unless that says whose machine it was.
 std::string run_path(const RunRecord& run) {
   const std::string runs = run.setting("runs", "runs");
   return runs.starts_with('/') || runs.starts_with('~') || runs.empty() ? run.name

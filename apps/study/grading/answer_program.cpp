@@ -128,7 +128,7 @@ void put(std::string& bytes, const void* from, size_t count) {
   bytes.append(static_cast<const char*>(from), count);
 }
 
-// As course::read_argument() reads it.
+// Writes an argument as course::read_argument() reads it.
 void put_argument(std::string& bytes, const std::string& name, bool is_result, const Tensor& x) {
   char text[32] = {};
   std::strncpy(text, name.c_str(), sizeof text - 1);

@@ -77,7 +77,7 @@ struct Exercise {
   std::vector<Setup> setups = {};
   std::function<void(Values&, uint64_t seed)> prepare = {};
   std::function<Tensor(const Values&)> forward = {};
-  /// Of an exercise that is no gradient: each result.
+  /// Each result of an exercise that is no gradient.
   std::function<Tensor(const Values&, std::string_view result)> expected = {};
   std::vector<Fault> faults = {};
   bool in_double = true, in_float = true;
@@ -94,7 +94,8 @@ struct AnswerParameter {
 
 /// "mul_backward".
 std::string_view function_name(const Exercise& exercise);
-/// Of the signature, in its order. Throws internal for a type that Note [Adding an exercise] lacks.
+/// The signature's parameters, in its order. Throws internal for a type that Note [Adding an
+/// exercise] lacks.
 std::vector<AnswerParameter> parameters_of(const Exercise& exercise);
 
 /// One input of the answer, with what is right.
@@ -112,7 +113,7 @@ std::vector<Problem> problems_of(const Exercise& exercise);
 
 /// d sum(dy * forward) / dx of the engine, in f64; zeros where forward does not depend on x.
 Tensor engine_gradient(const Exercise& exercise, const Values& values, std::string_view x);
-/// The same of one element by (f(x + h) - f(x - h)) / 2h.
+/// The gradient of one element by (f(x + h) - f(x - h)) / 2h.
 double finite_difference(const Exercise& exercise, const Values& values, std::string_view x,
                          int64_t element);
 

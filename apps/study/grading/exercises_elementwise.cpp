@@ -193,7 +193,7 @@ Exercise relu_backward() {
                       [=](V v) { return v["dy"] * affine(positive(v), -1, 1); }}}};
 }
 
-// Of y = f(x) where the answer is given y alone.
+// The exercise y = f(x) where the answer is given y alone.
 Exercise from_result(Exercise exercise, Tensor (*f)(const Tensor&)) {
   exercise.setups = {{"3 elements", {{"x", {3}}}}, {"2 x 4", {{"x", {2, 4}}}}};
   exercise.prepare = [f](Values& v, uint64_t) { v.set("y", f(v["x"])); };

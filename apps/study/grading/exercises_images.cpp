@@ -222,7 +222,7 @@ Tensor norm_gradient(const Tensor& x, const Tensor& dz, double eps, int axis, No
   return inner / deviation;
 }
 
-// Of batch norm with axis 0, of layer norm with axis 1.
+// The exercise of batch norm with axis 0, of layer norm with axis 1.
 Exercise norm_exercise(int axis, Exercise exercise) {
   exercise.forward = [axis](ImageValues v) {
     constexpr ReduceOptions keep{.keep_axes = true};

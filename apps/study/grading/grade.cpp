@@ -108,7 +108,7 @@ int64_t confirmed_elements(const Exercise& exercise, const Check& check) {
   return count;
 }
 
-// Of the wrong checks the one with the fewest numbers.
+// The wrong check with the fewest numbers.
 const Check& smallest(std::span<const Check> checks) {
   const Check* found = nullptr;
   int64_t fewest = 0;

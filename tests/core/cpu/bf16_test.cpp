@@ -5,6 +5,7 @@
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/ops/recurrent.h"
 #include "tests/support/agreement.h"
+#include "tests/support/norm_state.h"
 
 #include <gtest/gtest.h>
 
@@ -32,12 +33,7 @@ INSTANTIATE_TEST_SUITE_P(, CpuBf16, ::testing::Values(true, false), [](const aut
 });
 
 Tensor small_network(Operands x, bool training) {
-  const TensorOptions options{.device = x[0].device()};
-  const int64_t c = x[2].count();
-  const BatchNormState state{.running_mean = full({c}, 0.1, options),
-                             .running_var = full({c}, 2, options),
-                             .pending_mean = empty({c}, options),
-                             .pending_var = empty({c}, options)};
+  const BatchNormState state = norm_state(x[2].count(), {.device = x[0].device()});
   const Tensor stem = conv2d(x[0], x[1], {}, {.stride = 2, .padding = 3});
   const Tensor normal = batch_norm(stem, x[2], x[3], state, {.training = training});
   const Tensor pooled = avg_pool2d(normal, {.kernel = 3, .stride = Pair(2), .padding = 1});

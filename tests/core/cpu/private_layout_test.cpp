@@ -4,6 +4,7 @@
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "tests/support/agreement.h"
+#include "tests/support/norm_state.h"
 
 #include <algorithm>
 
@@ -53,19 +54,13 @@ TEST_F(CpuPrivateLayout, ConvertsAndComesBack) {
 }
 
 Tensor layout_network(Operands x, bool training) {
-  const TensorOptions options = x[0].options();
-  const auto state = [&](int64_t c) {
-    return BatchNormState{.running_mean = full({c}, 0.1, options),
-                          .running_var = full({c}, 2, options),
-                          .pending_mean = empty({c}, options),
-                          .pending_var = empty({c}, options)};
-  };
+  const auto state = [&] { return norm_state(x[2].count(), x[0].options()); };
   const Tensor stem = conv2d(x[0], x[1], {}, {.stride = 2, .padding = 3});
-  const Tensor normal = batch_norm(stem, x[2], x[3], state(x[2].count()),
-                                   {.training = training, .activation = relu_spec});
+  const Tensor normal =
+      batch_norm(stem, x[2], x[3], state(), {.training = training, .activation = relu_spec});
   const Tensor pooled = max_pool2d(normal, {.kernel = 3, .stride = Pair(2), .padding = 1});
   const Tensor inner = conv2d(pooled, x[4], {}, {.padding = 1});
-  const Tensor normed = batch_norm(inner, x[2], x[3], state(x[2].count()),
+  const Tensor normed = batch_norm(inner, x[2], x[3], state(),
                                    {.training = training, .activation = relu_spec}, pooled);
   const Tensor gated = mul(silu(normed), affine(normed, 0.5, 1));
   const Tensor averaged = avg_pool2d(gated + pooled, {.kernel = 2});

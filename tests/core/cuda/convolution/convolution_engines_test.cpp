@@ -7,6 +7,7 @@
 #include "layers/builder/presets.h"
 #include "layers/conv2d.h"
 #include "layers/memory_plan.h"
+#include "tests/core/cases/convolution_cases.h"
 #include "tests/core/cuda/described_gpus.h"
 
 #include <set>
@@ -129,24 +130,12 @@ TEST_P(ConvolutionEngines, AddResidualsInHalfPrecision) {
 }
 
 TEST_P(ConvolutionEngines, ExistForOddGeometries) {
-  struct Case {
-    Shape x, w;
-    Conv2dOptions options;
-  };
-  const Case cases[] = {
-      {{1, 1, 1, 1}, {1, 1, 1, 1}, {}},
-      {{2, 5, 5, 3}, {5, 3, 3, 3}, {.padding = 1, .activation = {Activation::relu}}},
-      {{1, 5, 6, 2}, {2, 2, 4, 2}, {.padding_mode = PaddingMode::same}},  // asymmetric padding
-      {{1, 7, 8, 2}, {2, 3, 3, 2}, {.dilation = 2}},
-      {{2, 5, 5, 4}, {6, 3, 3, 2}, {.padding = 1, .groups = 2}},
-      {{1, 4, 5, 5}, {5, 3, 3, 1}, {.groups = 5}},
-      {{1, 8, 9, 4},
-       {4, 3, 3, 2},
-       {.stride = {2, 1}, .padding = {1, 2}, .dilation = {2, 3}, .groups = 2}},
-      {{1, 3, 3, 16}, {17, 3, 3, 16}, {}},
-  };
-  for (const Case& c : cases) {
-    expect_engines(conv2d_geometry(c.x, c.w, true, c.options, DType::f32));
+  for (const test::SmallConvolution& c : test::small_convolutions()) {
+    const Activation f = c.options.activation.kind;
+    const bool fused = f == Activation::none || f == Activation::relu;
+    if (!fused || c.options.max_pool) continue;
+    SCOPED_TRACE(c.name);
+    expect_engines(conv2d_geometry(c.x, c.w, c.has_bias(), c.options, DType::f32));
   }
 }
 

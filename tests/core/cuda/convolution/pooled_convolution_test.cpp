@@ -1,8 +1,6 @@
 // Convolutions with max-pooling in the same operator, on the GPU against the reference: where own
 // kernels fuse them and where they run unfused.
 #include "convolution_case.h"
-#include "tests/core/cuda/gpu.h"
-#include "tests/support/tolerance.h"
 #include "whole_numbers.h"
 
 #include <cmath>
@@ -36,15 +34,7 @@ void expect_pooled_convolutions_agree(const char* what) {
     for (const DType dtype : dtypes) {
       // Elsewhere results are rounded before windows are compared: other elements win.
       const bool same_winners = dtype == DType::f32 || i < 4;
-      if (!same_winners) continue;
-      for (const TensorFunction& use : uses_of(c)) {
-        expect_agreement({.name = fmt::format("{} {} x {} w {}", what, dtype, c.x, c.w),
-                          .shapes = {c.x, c.w, {c.w[0]}},
-                          .function = use,
-                          .tolerance = tolerance(dtype, longest_sum(c)),
-                          .dtype = dtype,
-                          .device = gpu});
-      }
+      if (same_winners) expect_convolution_agrees(what, c, dtype);
     }
   }
 }

@@ -4,9 +4,6 @@
 #pragma once
 
 #include "convolution_case.h"
-#include "core/autograd/autograd.h"
-#include "tests/core/cuda/gpu.h"
-#include "tests/support/tolerance.h"
 
 #include <cmath>
 #include <cstdint>
@@ -31,9 +28,8 @@ struct ConvolutionUse {
 };
 
 /// y and the gradients that `use` asks for.
-inline std::vector<std::vector<double>> whole_number_results(const ConvolutionCase& c,
-                                                             const ConvolutionUse& use, DType dtype,
-                                                             Device device) {
+inline Results whole_number_results(const ConvolutionCase& c, const ConvolutionUse& use,
+                                    DType dtype, Device device) {
   const auto on = [&](const Tensor& t) {
     return device == reference_device ? t.to(device) : t.to(dtype).to(device);
   };
@@ -46,7 +42,7 @@ inline std::vector<std::vector<double>> whole_number_results(const ConvolutionCa
   if (use.bias) b = operand({c.w[0]}, 2, true);
   const Tensor y = conv2d(x, w, b, c.options);
   backward(y, {.gradient = on(whole_numbers(y.shape(), 3))});
-  std::vector<std::vector<double>> results{y.to_vector()};
+  Results results{y.to_vector()};
   for (const Tensor& leaf : {x, w, b}) {
     if (leaf.defined() && leaf.requires_grad()) results.push_back(leaf.grad().to_vector());
   }

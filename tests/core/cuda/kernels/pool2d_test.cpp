@@ -2,6 +2,7 @@
 // channels, and of many images against each alone.
 #include "core/autograd/autograd.h"
 #include "core/ops/ops.h"
+#include "tests/core/cases/pool_cases.h"
 #include "tests/core/cuda/gpu.h"
 
 #include <cmath>
@@ -61,18 +62,7 @@ void expect_odd_values_agree(const Pool2dOptions& options, const Shape& shape) {
 }
 
 TEST_F(CudaPooling, TiesGoToTheFirstAndNaNsWin) {
-  const std::vector<Pool2dOptions> cases = {
-      {.kernel = 2},
-      {.kernel = 2, .padding = 1, .ceil = true},
-      {.kernel = 3, .stride = Pair(2), .padding = 1},
-      {.kernel = 3, .stride = Pair(2), .padding = 2},
-      {.kernel = 3, .stride = Pair(2), .padding = 1, .ceil = true},
-      {.kernel = 3, .stride = Pair(2), .padding_mode = PaddingMode::same},
-      {.kernel = 3, .stride = Pair(1), .padding = 1},
-      {.kernel = 3, .stride = Pair(1), .padding = 2},
-      {.kernel = 3},
-      {.kernel = {3, 2}, .stride = Pair(2), .padding = 1}};
-  for (const Pool2dOptions& options : cases) {
+  for (const Pool2dOptions& options : small_windows()) {
     for (const int64_t channels : {3, 16, 24}) {
       expect_odd_values_agree(options, {2, 21, 18, channels});
       expect_odd_values_agree(options, {1, 4, 3, channels});

@@ -211,6 +211,10 @@ TEST_F(CudaWide, ActivationsFromTailToTail) {
 // Millions of parameters, several groups: the same update as the CPU's.
 TEST_F(CudaWide, OptimizerAndNorm) {
   const int64_t count = 64 * 30'011;
+  std::vector<Tensor> numbers;  // drawing them takes longer than all updates
+  for (const uint64_t stream : {1, 2, 3, 4}) {
+    numbers.push_back(rand_normal({count}, 0, 1, 9, stream, {.device = cpu_device}));
+  }
   const auto on = [&](Device device, OptimizerKind kind, DType gradient) {
     StepMemory memory(device);
     OptimizerStep step{.kind = kind, .momentum = 0.9, .state = memory.state()};
@@ -220,13 +224,10 @@ TEST_F(CudaWide, OptimizerAndNorm) {
     step.groups =
         from_vector({1, 0.1, 0.5, 0, 0.1, 0.01}, {3, 2}, {.dtype = DType::f64, .device = device});
     step.block_group = from_vector(groups, {count / 64}, {.dtype = DType::u8, .device = device});
-    const auto normal = [&](uint64_t stream) {
-      return rand_normal({count}, 0, 1, 9, stream, {.device = cpu_device}).to(device);
-    };
-    step.value = normal(1);
-    step.gradient = normal(2).to(gradient);
-    step.moment1 = normal(3);
-    step.moment2 = abs(normal(4));
+    step.value = numbers[0].clone().to(device);
+    step.gradient = numbers[1].to(device).to(gradient);
+    step.moment1 = numbers[2].clone().to(device);
+    step.moment2 = abs(numbers[3].to(device));
     if (gradient != DType::f32) {
       step.compute = zeros({count}, {.dtype = gradient, .device = device});
     }

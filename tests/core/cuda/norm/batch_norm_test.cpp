@@ -1,11 +1,13 @@
-// Batch normalisation on the GPU against the reference, over maps that many blocks add up: several
-// chunks of rows and tiles of channels, whole packs of channels or not.
+// What LargeShapes (tests/core/ops/op_table/large_test.cpp), which has the shapes, does not say of
+// batch normalisation on the GPU: gradients with a factor and an addend, a mean far from 0,
+// parameters off the 16-byte grid, repetition.
 #include "core/autograd/autograd.h"
 #include "core/backend/normalization.h"
 #include "core/backend/unsummed_grads.h"
 #include "core/ops/ops.h"
 #include "tests/core/cuda/gpu.h"
 #include "tests/support/agreement.h"
+#include "tests/support/norm_state.h"
 #include "tests/support/tolerance.h"
 
 namespace whisker::test {
@@ -18,69 +20,7 @@ constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
 using CudaBatchNorm = GpuTest;
 
 BatchNormState state_of(const Tensor& x) {
-  const Shape channels{x.extent(-1)};
-  const TensorOptions options{.device = x.device()};
-  return {.running_mean = full(channels, 0.1, options),
-          .running_var = full(channels, 2, options),
-          .pending_mean = empty(channels, options),
-          .pending_var = empty(channels, options)};
-}
-
-struct Case {
-  Shape x;
-  bool relu, residual;
-};
-
-void expect_norms_agree(const Case& c) {
-  for (const DType dtype : dtypes) {
-    for (const bool training : {true, false}) {
-      std::vector<Shape> shapes{c.x, {c.x[1]}, {c.x[1]}};
-      if (c.residual) shapes.push_back(c.x);
-      const BatchNormOptions options{.training = training,
-                                     .activation = {c.relu ? Activation::relu : Activation::none}};
-      expect_agreement(
-          {.name = fmt::format("{} {}{}{}{}", c.x, dtype, c.relu ? " relu" : "",
-                               c.residual ? " residual" : "", training ? " training" : ""),
-           .shapes = shapes,
-           .function =
-               [=, residual = c.residual](Operands x) {
-                 return batch_norm(x[0], x[1], x[2], state_of(x[0]), options,
-                                   residual ? x[3] : Tensor());
-               },
-           .tolerance = tolerance(dtype, 16 * c.x[0]),
-           .dtype = dtype,
-           .device = gpu});
-    }
-  }
-}
-
-// Few elements where relu's sign counts: beside 0 it is a matter of rounding.
-TEST_F(CudaBatchNorm, AgreesWithTheReferenceOnSmallMaps) {
-  for (const Shape& x :
-       {Shape{40, 8}, {37, 3}, {130, 24}, {60, 64}, {61, 72}, {50, 136}, {33, 200}, {300, 1}}) {
-    for (const bool relu : {false, true}) {
-      for (const bool residual : {false, true}) expect_norms_agree({x, relu, residual});
-    }
-  }
-}
-
-TEST_F(CudaBatchNorm, AgreesWithTheReferenceOverManyChunksAndTiles) {
-  for (const Shape& x : {Shape{70001, 1},
-                         {20011, 3},
-                         {40009, 16},
-                         {9001, 72},
-                         {5003, 120},
-                         {18001, 120},
-                         {5003, 127},
-                         {2001, 440},
-                         {3001, 520},
-                         {1201, 960},
-                         {97, 4104},
-                         {2003, 515},
-                         {12544, 64},
-                         {300, 2048}}) {
-    for (const bool residual : {false, true}) expect_norms_agree({x, false, residual});
-  }
+  return norm_state(x.extent(-1), {.device = x.device()});
 }
 
 /// A norm of images x, after its forward pass.

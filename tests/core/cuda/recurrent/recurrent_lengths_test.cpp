@@ -78,7 +78,8 @@ class Operands {
   }
   /// Results, then the gradients of all leaves (in the order of shapes()) under dresults.
   std::vector<Tensor> step(bool by_cells) const {
-    const RecurrentResult result = case_.compute(leaves, lengths, by_cells);
+    const RecurrentResult result =
+        case_.compute(by_cells ? recurrent_by_cells : recurrent, leaves, lengths);
     std::vector<Tensor> all = {result.y, result.last.h};
     if (case_.is_lstm()) all.push_back(result.last.c);
     Tensor loss = sum(mul(all[0], dresults[0]));

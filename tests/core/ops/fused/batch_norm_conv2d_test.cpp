@@ -6,6 +6,7 @@
 #include "core/ops/ops.h"
 #include "core/trace/step_recorder.h"
 #include "tests/support/devices.h"
+#include "tests/support/norm_state.h"
 #include "tests/support/tolerance.h"
 
 #include <array>
@@ -104,11 +105,7 @@ Operands operands_of(const ConvCase& c, const ConvRun& run) {
                          leaf(run, 2, numbers(channels, 2, 0, 0, 0.25), channels, true),
                          leaf(run, 3, numbers(window, 3, 0, 0, 0.5), window)},
               .state = {}};
-  const TensorOptions options = in.leaves[1].options();
-  in.state = {.running_mean = zeros(channels, options),
-              .running_var = ones(channels, options),
-              .pending_mean = zeros(channels, options),
-              .pending_var = zeros(channels, options)};
+  in.state = norm_state(c.x[3], in.leaves[1].options(), 0, 1);
   return in;
 }
 
@@ -213,11 +210,9 @@ TEST_F(BatchNormConv2d, LeavesTheStatisticsOfItsResult) {
         const auto vector = [&](size_t index, double value, const Shape& shape) {
           return leaf(run, index, constant(value, shape), shape, true);
         };
+        const DType statistics = dtype == DType::f64 ? DType::f64 : DType::f32;
         const auto state = [&](const Shape& shape) {
-          return BatchNormState{.running_mean = vector(9, 0, shape).detach(),
-                                .running_var = vector(9, 1, shape).detach(),
-                                .pending_mean = vector(9, 0, shape).detach(),
-                                .pending_var = vector(9, 0, shape).detach()};
+          return norm_state(shape[0], {.dtype = statistics, .device = device}, 0, 1);
         };
         const double deviation = narrow ? 2 : 0.01;
         const Tensor gamma = vector(1, deviation, channels), beta = vector(2, 100, channels);
@@ -313,10 +308,7 @@ TEST(BatchNormConv2dOnEveryDevice, NormalisesNoPadding) {
     const ConvCase c{{1, 3, 3, 8}, 3, {.padding = 1}};
     const TensorOptions options{.device = device};
     const Shape channels{8};
-    const BatchNormState state{.running_mean = zeros(channels, options),
-                               .running_var = ones(channels, options),
-                               .pending_mean = zeros(channels, options),
-                               .pending_var = zeros(channels, options)};
+    const BatchNormState state = norm_state(8, options, 0, 1);
     Conv2dOptions depthwise = c.options;
     depthwise.groups = 8;
     // gamma 0, beta 1: every element of the image becomes 1.

@@ -25,8 +25,7 @@ struct BatchNormCase {
   Shape shape;
   bool training = true;
   bool residual = false;
-  ActivationSpec activation = {};
-  double (*plain)(double) = [](double z) { return z; };
+  Activation activation = Activation::none;
   double beta = 0;  // in the middle
 };
 
@@ -63,42 +62,34 @@ Values plain_batch_norm(const BatchNormCase& s, Plain x) {
     }
     for (size_t i = c; i < y.size(); i += channels) {
       const double normalised = (x[0][i] - statistics.mean) / std::sqrt(statistics.variance + 1e-5);
-      y[i] = s.plain(normalised * x[1][c] + x[2][c] + (s.residual ? x[3][i] : 0));
+      y[i] = plain_activation({s.activation},
+                              normalised * x[1][c] + x[2][c] + (s.residual ? x[3][i] : 0));
     }
   }
   return y;
 }
 
 std::vector<OpCase> batch_norm_rows() {
-  const auto relu = [](double z) { return z > 0 ? z : 0; };
-  const auto tanh = [](double z) { return std::tanh(z); };
-  const auto relu6 = [](double z) { return std::clamp(z, 0.0, 6.0); };
-  const auto hard_swish = [](double z) { return z * std::clamp(z + 3, 0.0, 6.0) / 6; };
-  const auto silu = [](double z) { return z / (1 + std::exp(-z)); };
+  using enum Activation;
   const BatchNormCase cases[] = {
       {"training", {4, 3, 2, 5}},
       {"training_rank_2", {9, 3}},
       {"training_two_rows_17_channels", {2, 17}},
-      {"training_relu", {2, 3, 3, 4}, true, false, {Activation::relu}, relu},
+      {"training_relu", {2, 3, 3, 4}, true, false, relu},
       {"training_residual", {2, 3, 2, 3}, true, true},
-      {"training_residual_relu", {2, 3, 3, 4}, true, true, {Activation::relu}, relu},
-      {"training_tanh", {2, 3, 2, 3}, true, false, {Activation::tanh}, tanh},
-      {"training_relu6", {2, 3, 3, 4}, true, false, {Activation::relu6}, relu6, 5},
-      {"training_relu6_16_channels", {1, 3, 2, 16}, true, false, {Activation::relu6}, relu6, 1},
-      {"training_hard_swish", {2, 3, 3, 4}, true, false, {Activation::hard_swish}, hard_swish, 2},
-      {"training_hard_swish_16_channels",
-       {1, 3, 2, 16},
-       true,
-       false,
-       {Activation::hard_swish},
-       hard_swish},
-      {"training_silu", {2, 3, 3, 4}, true, false, {Activation::silu}, silu},
-      {"training_silu_16_channels", {1, 3, 2, 16}, true, false, {Activation::silu}, silu},
-      {"training_residual_silu", {2, 3, 3, 4}, true, true, {Activation::silu}, silu},
+      {"training_residual_relu", {2, 3, 3, 4}, true, true, relu},
+      {"training_tanh", {2, 3, 2, 3}, true, false, tanh},
+      {"training_relu6", {2, 3, 3, 4}, true, false, relu6, 5},
+      {"training_relu6_16_channels", {1, 3, 2, 16}, true, false, relu6, 1},
+      {"training_hard_swish", {2, 3, 3, 4}, true, false, hard_swish, 2},
+      {"training_hard_swish_16_channels", {1, 3, 2, 16}, true, false, hard_swish},
+      {"training_silu", {2, 3, 3, 4}, true, false, silu},
+      {"training_silu_16_channels", {1, 3, 2, 16}, true, false, silu},
+      {"training_residual_silu", {2, 3, 3, 4}, true, true, silu},
       {"inference", {2, 3, 2, 5}, false},
-      {"inference_silu", {2, 3, 2, 5}, false, false, {Activation::silu}, silu},
+      {"inference_silu", {2, 3, 2, 5}, false, false, silu},
       {"inference_one_row", {1, 3}, false},
-      {"inference_residual_relu", {2, 2, 2, 3}, false, true, {Activation::relu}, relu},
+      {"inference_residual_relu", {2, 2, 2, 3}, false, true, relu},
   };
   std::vector<OpCase> rows;
   for (const BatchNormCase& s : cases) {
@@ -112,7 +103,7 @@ std::vector<OpCase> batch_norm_rows() {
                         [s](Inputs x) {
                           return batch_norm(x[0], parameter(x[1]), parameter(x[2]),
                                             running_state(x[0]),
-                                            {.training = s.training, .activation = s.activation},
+                                            {.training = s.training, .activation = {s.activation}},
                                             s.residual ? x[3] : Tensor());
                         },
                     .expected = [s](Plain x) { return plain_batch_norm(s, x); },
@@ -126,19 +117,17 @@ std::vector<OpCase> batch_norm_rows() {
 // Squeeze-and-excitation behind batch_norm: y times its mean over the image. Images of one pixel, a
 // single image, packs of channels and none.
 std::vector<OpCase> squeeze_excite_rows() {
-  const auto silu = [](double z) { return z / (1 + std::exp(-z)); };
-  const auto hard_swish = [](double z) { return z * std::clamp(z + 3, 0.0, 6.0) / 6; };
-  const auto relu = [](double z) { return z > 0 ? z : 0; };
+  using enum Activation;
   const BatchNormCase cases[] = {
       {"plain", {3, 2, 3, 5}},
       {"one_pixel", {5, 1, 1, 3}},
       {"one_pixel_16_channels", {4, 1, 1, 16}},
-      {"silu", {2, 3, 3, 4}, true, false, {Activation::silu}, silu},
-      {"silu_one_image_16_channels", {1, 4, 3, 16}, true, false, {Activation::silu}, silu},
-      {"hard_swish_16_channels", {3, 2, 3, 16}, true, false, {Activation::hard_swish}, hard_swish},
-      {"relu", {2, 3, 3, 4}, true, false, {Activation::relu}, relu},
-      {"residual_relu", {2, 3, 3, 4}, true, true, {Activation::relu}, relu},
-      {"inference_silu", {2, 3, 2, 8}, false, false, {Activation::silu}, silu},
+      {"silu", {2, 3, 3, 4}, true, false, silu},
+      {"silu_one_image_16_channels", {1, 4, 3, 16}, true, false, silu},
+      {"hard_swish_16_channels", {3, 2, 3, 16}, true, false, hard_swish},
+      {"relu", {2, 3, 3, 4}, true, false, relu},
+      {"residual_relu", {2, 3, 3, 4}, true, true, relu},
+      {"inference_silu", {2, 3, 2, 8}, false, false, silu},
   };
   std::vector<OpCase> rows;
   for (const BatchNormCase& s : cases) {
@@ -155,7 +144,7 @@ std::vector<OpCase> squeeze_excite_rows() {
                               {parameter(x[1]),
                                parameter(x[2]),
                                running_state(x[0]),
-                               {.training = s.training, .activation = s.activation},
+                               {.training = s.training, .activation = {s.activation}},
                                s.residual ? x[3] : Tensor()},
                               [](const Tensor& average) { return average; });
                         },
@@ -202,13 +191,9 @@ BatchNormOperands norm_behind(Inputs x) {
           .options = {.training = true, .activation = {Activation::relu}}};
 }
 
-double plain_relu(double z) {
-  return z > 0 ? z : 0;
-}
-
 OpCase convolved_norm_row() {
   constexpr size_t channels = 8, filters = 16;
-  const BatchNormCase norm{"", {2, 3, 3, channels}, true, false, {Activation::relu}, plain_relu};
+  const BatchNormCase norm{"", {2, 3, 3, channels}, true, false, Activation::relu};
   return {
       .name = "batch_norm_conv2d_relu",
       .inputs = {variable(norm.shape, -2, 3), variable({channels}, 0.5, 1.5), variable({channels}),
@@ -226,9 +211,9 @@ std::vector<OpCase> add_batch_norms_rows() {
   const BatchNormCase cases[] = {
       {"plain", {4, 3, 2, 5}, true, true},
       {"17_channels", {6, 17}, true, true},
-      {"relu", {2, 3, 3, 4}, true, true, {Activation::relu}, plain_relu},
-      {"relu_of_packs", {4, 2, 1, 16}, true, true, {Activation::relu}, plain_relu},
-      {"inference_relu", {2, 2, 2, 3}, false, true, {Activation::relu}, plain_relu},
+      {"relu", {2, 3, 3, 4}, true, true, Activation::relu},
+      {"relu_of_packs", {4, 2, 1, 16}, true, true, Activation::relu},
+      {"inference_relu", {2, 2, 2, 3}, false, true, Activation::relu},
   };
   std::vector<OpCase> rows;
   for (const BatchNormCase& s : cases) {
@@ -246,14 +231,14 @@ std::vector<OpCase> add_batch_norms_rows() {
                     .op =
                         [s, norm](Inputs x) {
                           BatchNormOperands own = norm(x, 0);
-                          own.options.activation = s.activation;
+                          own.options.activation = {s.activation};
                           return add_batch_norms(x[0], own, x[3], norm(x, 3));
                         },
                     .expected =
                         [s](Plain x) {
                           BatchNormCase added = s;
                           added.residual = false;
-                          added.plain = [](double z) { return z; };
+                          added.activation = Activation::none;
                           return plain_batch_norm(
                               s, {x[0], x[1], x[2], plain_batch_norm(added, {x[3], x[4], x[5]})});
                         },
@@ -267,37 +252,33 @@ std::vector<OpCase> add_batch_norms_rows() {
 // A batch norm and the max-pooling behind it, one after the other.
 std::vector<OpCase> norm_pool_rows() {
   struct Case {
-    PoolCase pool;
+    SmallPool pool;
     double low = 0.75, high = 1.5;  // of gamma: so far from 0 that 16 bits tell the elements apart
     bool relu = true;
   };
   const Pool2dOptions stem{.kernel = 3, .stride = Pair(2), .padding = 1};
   const Case cases[] = {
-      {{"3x3_stride_2_pad_1", 2, 7, 6, 3, stem, 4, 3, 1, 1}},
-      {{"falling", 1, 5, 6, 3, stem, 3, 3, 1, 1}, -1.5, -0.75},
-      {{"rising_and_falling_plain", 1, 6, 5, 4, stem, 3, 3, 1, 1}, -2, 2, false},
-      {{"packs", 1, 3, 4, 16, stem, 2, 2, 1, 1}},
-      {{"packs_falling_plain", 1, 3, 4, 16, stem, 2, 2, 1, 1}, -2, -1, false},
-      {{"ceil", 1, 6, 7, 2, {.kernel = 3, .stride = Pair(2), .ceil = true}, 3, 3}},
-      {{"2x2", 2, 4, 6, 5, {.kernel = 2}, 2, 3}},
-      {{"2x2_odd_image", 1, 5, 7, 3, {.kernel = 2}, 2, 3}, -1.5, -0.75},
-      {{"2x2_pad_1", 1, 5, 4, 3, {.kernel = 2, .padding = 1}, 3, 3, 1, 1}},
+      {{"3x3_stride_2_pad_1", {2, 7, 6, 3}, stem, {4, 3}}},
+      {{"falling", {1, 5, 6, 3}, stem, {3, 3}}, -1.5, -0.75},
+      {{"rising_and_falling_plain", {1, 6, 5, 4}, stem, {3, 3}}, -2, 2, false},
+      {{"packs", {1, 3, 4, 16}, stem, {2, 2}}},
+      {{"packs_falling_plain", {1, 3, 4, 16}, stem, {2, 2}}, -2, -1, false},
+      {{"ceil", {1, 6, 7, 2}, {.kernel = 3, .stride = Pair(2), .ceil = true}, {3, 3}}},
+      {{"2x2", {2, 4, 6, 5}, {.kernel = 2}, {2, 3}}},
+      {{"2x2_odd_image", {1, 5, 7, 3}, {.kernel = 2}, {2, 3}}, -1.5, -0.75},
+      {{"2x2_pad_1", {1, 5, 4, 3}, {.kernel = 2, .padding = 1}, {3, 3}}},
   };
   std::vector<OpCase> rows;
   for (const Case& s : cases) {
-    const Shape shape{s.pool.n, s.pool.h, s.pool.w, s.pool.c}, channels{s.pool.c};
-    BatchNormCase norm{"", shape};
-    if (s.relu) {
-      norm.activation = {Activation::relu};
-      norm.plain = plain_relu;
-    }
+    const Shape shape = s.pool.x, channels{shape[3]};
+    const BatchNormCase norm{"", shape, true, false, s.relu ? Activation::relu : Activation::none};
     rows.push_back(
         {.name = fmt::format("batch_norm_max_pool2d_{}", s.pool.name),
          .inputs = {variable(shape, -2, 3), variable(channels, s.low, s.high), variable(channels)},
          .op =
              [s, norm](Inputs x) {
                BatchNormOperands operands = norm_behind(x);
-               operands.options.activation = norm.activation;
+               operands.options.activation = {norm.activation};
                return batch_norm_max_pool2d(x[0], operands, s.pool.options);
              },
          .expected =

@@ -6,24 +6,28 @@
 
 namespace whisker::test {
 
-Values plain_pool2d(const PoolCase& s, bool average, const Values& x) {
-  const Pair kernel = s.options.kernel;
+Values plain_pool2d(const SmallPool& s, bool average, const Values& x) {
+  const Pair kernel = s.options.kernel, padding = s.options.padding;
   const Pair stride = s.options.stride.value_or(kernel);
+  const auto [top, left, bottom, right] = s.options.padding_mode == PaddingMode::number
+                                              ? Edges{padding.h, padding.w, padding.h, padding.w}
+                                              : s.same;
+  const int64_t h = s.x[1], w = s.x[2], channels = s.x[3];
   Values y;
-  for (int64_t n = 0; n < s.n; ++n) {
-    for (int64_t i = 0; i < s.h_out; ++i) {
-      for (int64_t j = 0; j < s.w_out; ++j) {
-        for (int64_t c = 0; c < s.c; ++c) {
+  for (int64_t n = 0; n < s.x[0]; ++n) {
+    for (int64_t i = 0; i < s.y.h; ++i) {
+      for (int64_t j = 0; j < s.y.w; ++j) {
+        for (int64_t c = 0; c < channels; ++c) {
           double sum = 0, largest = -std::numeric_limits<double>::infinity(), seen = 0, counted = 0;
           for (int64_t p = 0; p < kernel.h; ++p) {
             for (int64_t q = 0; q < kernel.w; ++q) {
-              const int64_t row = i * stride.h + p - s.top;
-              const int64_t column = j * stride.w + q - s.left;
+              const int64_t row = i * stride.h + p - top;
+              const int64_t column = j * stride.w + q - left;
               // Cells of the padded image count, cells beyond it do not.
-              counted += row < s.h + s.bottom && column < s.w + s.right;
-              if (row < 0 || row >= s.h || column < 0 || column >= s.w) continue;
+              counted += row < h + bottom && column < w + right;
+              if (row < 0 || row >= h || column < 0 || column >= w) continue;
               const double value =
-                  x[static_cast<size_t>(((n * s.h + row) * s.w + column) * s.c + c)];
+                  x[static_cast<size_t>(((n * h + row) * w + column) * channels + c)];
               sum += value;
               largest = std::max(largest, value);
               ++seen;
@@ -38,126 +42,6 @@ Values plain_pool2d(const PoolCase& s, bool average, const Values& x) {
 }
 
 namespace {
-
-std::vector<PoolCase> pool2d_cases() {
-  constexpr PaddingMode same = PaddingMode::same;
-  return {
-      {"2x2", 2, 6, 4, 3, {.kernel = 2}, 3, 2},
-      {"one_element", 1, 1, 1, 1, {.kernel = 1}, 1, 1},
-      {"2x2_odd_image", 1, 7, 5, 17, {.kernel = 2}, 3, 2},
-      {"2x2_ceil", 1, 7, 5, 2, {.kernel = 2, .ceil = true}, 4, 3},
-      {"3x3_stride_2_ceil", 1, 6, 7, 3, {.kernel = 3, .stride = 2, .ceil = true}, 3, 3},
-      {"window_above_image_ceil", 2, 2, 1, 3, {.kernel = {3, 2}, .stride = 2, .ceil = true}, 1, 1},
-      {"window_above_height_ceil", 1, 2, 5, 17, {.kernel = 3, .stride = 2, .ceil = true}, 1, 2},
-      {"window_above_image_pad_1_ceil",
-       1,
-       2,
-       1,
-       8,
-       {.kernel = {5, 3}, .stride = 3, .padding = 1, .ceil = true},
-       1,
-       1,
-       1,
-       1},
-      {"count_padding_window_above_image_ceil",
-       1,
-       2,
-       1,
-       2,
-       {.kernel = {5, 4}, .stride = 3, .padding = 1, .ceil = true, .count_padding = true},
-       1,
-       1,
-       1,
-       1,
-       1,
-       1},
-      {"3x3_stride_2_pad_1", 2, 7, 6, 2, {.kernel = 3, .stride = 2, .padding = 1}, 4, 3, 1, 1},
-      {"3x3_stride_2_pad_1_ceil",
-       1,
-       6,
-       6,
-       2,
-       {.kernel = 3, .stride = 2, .padding = 1, .ceil = true},
-       4,
-       4,
-       1,
-       1},
-      {"ceil_never_starts_in_the_padding",
-       1,
-       5,
-       5,
-       1,
-       {.kernel = 2, .stride = 3, .padding = 1, .ceil = true},
-       2,
-       2,
-       1,
-       1},
-      {"3x2_stride_1_overlapping", 1, 5, 4, 2, {.kernel = {3, 2}, .stride = 1}, 3, 3},
-      {"same_even", 1, 5, 6, 2, {.kernel = 2, .stride = 1, .padding_mode = same}, 5, 6},
-      {"same_stride_2", 1, 5, 6, 2, {.kernel = 3, .stride = 2, .padding_mode = same}, 3, 3, 1, 0},
-      {"7x7_global", 2, 7, 7, 8, {.kernel = 7}, 1, 1},
-      {"global_odd_channels", 2, 6, 5, 3, {.kernel = {6, 5}}, 1, 1},
-      {"4x3_disjoint", 1, 10, 7, 8, {.kernel = {4, 3}}, 2, 2},
-      {"stride_above_kernel", 1, 8, 8, 1, {.kernel = 2, .stride = 3}, 3, 3},
-      {"count_padding",
-       1,
-       5,
-       5,
-       2,
-       {.kernel = 3, .stride = 2, .padding = 1, .count_padding = true},
-       3,
-       3,
-       1,
-       1,
-       1,
-       1},
-      {"count_padding_global",
-       1,
-       4,
-       3,
-       8,
-       {.kernel = {6, 5}, .padding = 1, .count_padding = true},
-       1,
-       1,
-       1,
-       1,
-       1,
-       1},
-      {"global_and_padding", 1, 4, 3, 8, {.kernel = {6, 5}, .padding = 1}, 1, 1, 1, 1},
-      {"count_padding_same",
-       1,
-       5,
-       6,
-       2,
-       {.kernel = 3, .stride = 2, .padding_mode = same, .count_padding = true},
-       3,
-       3,
-       1,
-       0,
-       1,
-       1},
-      {"count_padding_ceil",
-       1,
-       6,
-       7,
-       2,
-       {.kernel = 3, .stride = 2, .padding = 1, .ceil = true, .count_padding = true},
-       4,
-       4,
-       1,
-       1,
-       1,
-       1},
-      {"count_padding_ceil_without_padding",
-       1,
-       7,
-       6,
-       2,
-       {.kernel = {2, 3}, .stride = 2, .ceil = true, .count_padding = true},
-       4,
-       3},
-  };
-}
 
 /// Mean over rows [i h / h_out, ceil((i + 1) h / h_out)) and such columns.
 Values plain_adaptive(const Values& x, int64_t h, int64_t w, int64_t c, int64_t h_out,
@@ -184,10 +68,10 @@ Values plain_adaptive(const Values& x, int64_t h, int64_t w, int64_t c, int64_t 
 
 std::vector<OpCase> pool2d_rows() {
   std::vector<OpCase> rows;
-  for (const PoolCase& s : pool2d_cases()) {
+  for (const SmallPool& s : small_pools()) {
     for (const bool average : {false, true}) {
       rows.push_back({.name = fmt::format("{}_pool2d_{}", average ? "avg" : "max", s.name),
-                      .inputs = {variable({s.n, s.h, s.w, s.c})},
+                      .inputs = {variable(s.x)},
                       .op =
                           [s, average](Inputs x) {
                             return average ? avg_pool2d(x[0], s.options)

@@ -1,77 +1,14 @@
 // Recurrent layers against their equations, one number at a time: every kind, depth, direction,
 // length and initial state. A row's result is y, then the last states.
-#include "core/ops/recurrent_cells.h"
 #include "core/tensor/philox.h"
+#include "tests/core/cases/recurrent_case.h"
 #include "tests/core/ops/op_table/rows.h"
 
+#include <array>
 #include <cmath>
-#include <span>
 
 namespace whisker::test {
 namespace {
-
-struct RecurrentCase {
-  const char* name;
-  RecurrentKind kind = RecurrentKind::lstm;
-  int64_t steps = 3, batch = 2, features = 2, hidden = 3;
-  int64_t projection = 0;
-  int64_t layers = 1, directions = 1;
-  bool bias = true;
-  bool initial = false;
-  std::vector<int64_t> lengths = {};
-  double dropout = 0;
-
-  bool is_lstm() const { return kind == RecurrentKind::lstm; }
-  int64_t gates() const { return is_lstm() ? 4 : kind == RecurrentKind::gru ? 3 : 1; }
-  int64_t output() const { return projection > 0 ? projection : hidden; }
-  int64_t inputs(int64_t layer) const { return layer == 0 ? features : directions * output(); }
-  int64_t cells() const { return layers * directions; }
-  RandomKey key() const { return {.seed = 5, .stream = stream_of("lstm"), .step = 2}; }
-};
-
-/// x, per cell w_ih, w_hh, [b_ih, b_hh], [w_hr], then the initial states.
-std::vector<Input> inputs_of(const RecurrentCase& s) {
-  std::vector<Input> inputs = {variable({s.steps, s.batch, s.features})};
-  const int64_t rows = s.gates() * s.hidden;
-  for (int64_t cell = 0; cell < s.cells(); ++cell) {
-    inputs.push_back(variable({rows, s.inputs(cell / s.directions)}));
-    inputs.push_back(variable({rows, s.output()}));
-    if (s.bias) inputs.push_back(variable({rows}));
-    if (s.bias) inputs.push_back(variable({rows}));
-    if (s.projection > 0) inputs.push_back(variable({s.projection, s.hidden}));
-  }
-  if (s.initial) inputs.push_back(variable({s.cells(), s.batch, s.output()}));
-  if (s.initial && s.is_lstm()) inputs.push_back(variable({s.cells(), s.batch, s.hidden}));
-  return inputs;
-}
-
-using Operator = RecurrentResult (*)(const Tensor&, std::span<const RecurrentParameters>,
-                                     const RecurrentOptions&);
-
-Tensor run_recurrent(Operator op, const RecurrentCase& s, Inputs x) {
-  size_t next = 1;
-  std::vector<RecurrentParameters> parameters;
-  for (int64_t cell = 0; cell < s.cells(); ++cell) {
-    RecurrentParameters p{.w_ih = x[next], .w_hh = x[next + 1]};
-    next += 2;
-    if (s.bias) p.b_ih = x[next++];
-    if (s.bias) p.b_hh = x[next++];
-    if (s.projection > 0) p.w_hr = x[next++];
-    parameters.push_back(p);
-  }
-  RecurrentOptions options{
-      .kind = s.kind, .bidirectional = s.directions == 2, .dropout = s.dropout, .key = s.key()};
-  if (s.initial) options.initial.h = x[next++];
-  if (s.initial && s.is_lstm()) options.initial.c = x[next++];
-  if (!s.lengths.empty()) {
-    options.lengths = from_vector(Values(s.lengths.begin(), s.lengths.end()), {s.batch},
-                                  {.dtype = DType::i64, .device = x[0].device()});
-  }
-  const RecurrentResult result = op(x[0], parameters, options);
-  std::vector<Tensor> parts = {result.y.reshape({-1}), result.last.h.reshape({-1})};
-  if (s.is_lstm()) parts.push_back(result.last.c.reshape({-1}));
-  return concat(parts, 0);
-}
 
 double squash(double x) {
   return 1 / (1 + std::exp(-x));
@@ -118,12 +55,12 @@ void plain_step(const RecurrentCase& s, const PlainCell& p, const Values& x, Val
 }
 
 bool plain_keeps(const RecurrentCase& s, int64_t layer, int64_t element) {
-  uint64_t z = s.key().step;
+  uint64_t z = s.key.step;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  z = (s.key().stream + static_cast<uint64_t>(layer)) ^ z ^ (z >> 31);
+  z = (s.key.stream + static_cast<uint64_t>(layer)) ^ z ^ (z >> 31);
   const auto i = static_cast<uint64_t>(element);
-  return philox_block(s.key().seed, z, i / 4)[i % 4] >= std::round(s.dropout * 4294967296.0);
+  return philox_block(s.key.seed, z, i / 4)[i % 4] >= std::round(s.dropout * 4294967296.0);
 }
 
 Values plain_recurrent(const RecurrentCase& s, Plain in) {
@@ -176,82 +113,80 @@ Values plain_recurrent(const RecurrentCase& s, Plain in) {
   return y;
 }
 
+struct Row {
+  const char* name;
+  RecurrentCase options;
+  std::array<int64_t, 4> extents = {3, 2, 2, 3};  // steps, batch, features, hidden
+};
+
 }  // namespace
 
 std::vector<OpCase> recurrent_rows() {
   using enum RecurrentKind;
-  const RecurrentCase cases[] = {
-      {.name = "tanh", .kind = rnn_tanh},
-      {.name = "relu", .kind = rnn_relu, .hidden = 4},
-      {.name = "lstm", .kind = lstm},
-      {.name = "gru", .kind = gru},
-      {.name = "one_step", .kind = gru, .steps = 1, .batch = 1, .features = 1, .hidden = 1},
-      {.name = "vectors", .kind = lstm, .steps = 2, .batch = 3, .features = 5, .hidden = 17},
-      {.name = "vectors_gru", .kind = gru, .steps = 2, .batch = 3, .features = 5, .hidden = 17},
-      {.name = "no_bias", .kind = lstm, .bias = false},
-      {.name = "no_bias_gru", .kind = gru, .bias = false, .initial = true},
-      {.name = "initial_tanh", .kind = rnn_tanh, .initial = true},
-      {.name = "initial_lstm", .kind = lstm, .initial = true},
-      {.name = "initial_gru", .kind = gru, .initial = true},
-      {.name = "layers_relu", .kind = rnn_relu, .layers = 3},
-      {.name = "layers_lstm", .kind = lstm, .hidden = 2, .layers = 2, .initial = true},
-      {.name = "both_tanh", .kind = rnn_tanh, .directions = 2, .initial = true},
-      {.name = "both_lstm", .kind = lstm, .hidden = 2, .layers = 2, .directions = 2},
-      {.name = "both_gru", .kind = gru, .hidden = 2, .layers = 2, .directions = 2, .initial = true},
-      {.name = "lengths_tanh", .kind = rnn_tanh, .batch = 3, .initial = true, .lengths = {3, 1, 2}},
-      {.name = "lengths_relu", .kind = rnn_relu, .batch = 3, .lengths = {0, 3, 2}},
-      {.name = "lengths_lstm", .kind = lstm, .batch = 3, .initial = true, .lengths = {2, 3, 0}},
-      {.name = "lengths_short", .kind = lstm, .batch = 2, .lengths = {2, 1}},
-      {.name = "lengths_none", .kind = gru, .initial = true, .lengths = {0, 0}},
-      {.name = "lengths_both_lstm",
-       .kind = lstm,
-       .hidden = 2,
-       .layers = 2,
-       .directions = 2,
-       .initial = true,
-       .lengths = {1, 3}},
-      {.name = "lengths_both_gru",
-       .kind = gru,
-       .hidden = 2,
-       .layers = 2,
-       .directions = 2,
-       .initial = true,
-       .lengths = {3, 2}},
-      {.name = "projection", .kind = lstm, .projection = 2, .initial = true},
-      {.name = "projection_all",
-       .kind = lstm,
-       .hidden = 2,
-       .projection = 1,
-       .layers = 2,
-       .directions = 2,
-       .initial = true,
-       .lengths = {2, 3},
-       .dropout = 0.25},
-      {.name = "dropout_lstm", .kind = lstm, .layers = 2, .dropout = 0.5},
-      {.name = "dropout_gru",
-       .kind = gru,
-       .hidden = 2,
-       .layers = 2,
-       .directions = 2,
-       .lengths = {3, 2},
-       .dropout = 0.25},
+  const Row all[] = {
+      {"tanh", {.kind = rnn_tanh}},
+      {"relu", {.kind = rnn_relu}, {3, 2, 2, 4}},
+      {"lstm", {.kind = lstm}},
+      {"gru", {.kind = gru}},
+      {"one_step", {.kind = gru}, {1, 1, 1, 1}},
+      {"vectors", {.kind = lstm}, {2, 3, 5, 17}},
+      {"vectors_gru", {.kind = gru}, {2, 3, 5, 17}},
+      {"no_bias", {.kind = lstm, .bias = false}},
+      {"no_bias_gru", {.kind = gru, .bias = false, .initial = true}},
+      {"initial_tanh", {.kind = rnn_tanh, .initial = true}},
+      {"initial_lstm", {.kind = lstm, .initial = true}},
+      {"initial_gru", {.kind = gru, .initial = true}},
+      {"layers_relu", {.kind = rnn_relu, .layers = 3}},
+      {"layers_lstm", {.kind = lstm, .layers = 2, .initial = true}, {3, 2, 2, 2}},
+      {"both_tanh", {.kind = rnn_tanh, .directions = 2, .initial = true}},
+      {"both_lstm", {.kind = lstm, .layers = 2, .directions = 2}, {3, 2, 2, 2}},
+      {"both_gru", {.kind = gru, .layers = 2, .directions = 2, .initial = true}, {3, 2, 2, 2}},
+      {"lengths_tanh", {.kind = rnn_tanh, .initial = true, .lengths = {3, 1, 2}}, {3, 3, 2, 3}},
+      {"lengths_relu", {.kind = rnn_relu, .lengths = {0, 3, 2}}, {3, 3, 2, 3}},
+      {"lengths_lstm", {.kind = lstm, .initial = true, .lengths = {2, 3, 0}}, {3, 3, 2, 3}},
+      {"lengths_short", {.kind = lstm, .lengths = {2, 1}}},
+      {"lengths_none", {.kind = gru, .initial = true, .lengths = {0, 0}}},
+      {"lengths_both_lstm",
+       {.kind = lstm, .layers = 2, .directions = 2, .initial = true, .lengths = {1, 3}},
+       {3, 2, 2, 2}},
+      {"lengths_both_gru",
+       {.kind = gru, .layers = 2, .directions = 2, .initial = true, .lengths = {3, 2}},
+       {3, 2, 2, 2}},
+      {"projection", {.kind = lstm, .projection = 2, .initial = true}},
+      {"projection_all",
+       {.kind = lstm,
+        .projection = 1,
+        .layers = 2,
+        .directions = 2,
+        .initial = true,
+        .lengths = {2, 3},
+        .dropout = 0.25},
+       {3, 2, 2, 2}},
+      {"dropout_lstm", {.kind = lstm, .layers = 2, .dropout = 0.5}},
+      {"dropout_gru",
+       {.kind = gru, .layers = 2, .directions = 2, .lengths = {3, 2}, .dropout = 0.25},
+       {3, 2, 2, 2}},
   };
   std::vector<OpCase> rows;
-  for (const RecurrentCase& s : cases) {
-    const OpCase row{.name = fmt::format("recurrent_{}", s.name),
-                     .inputs = inputs_of(s),
-                     .op = [s](Inputs x) { return run_recurrent(recurrent, s, x); },
-                     .expected = [s](Plain x) { return plain_recurrent(s, x); },
-                     .twice = Twice::refused,
-                     .terms = 4 * s.steps * s.layers * (s.gates() * s.hidden + s.features),
-                     .scale = 1};
+  for (const Row& small : all) {
+    RecurrentCase s = small.options;
+    const auto [steps, batch, features, hidden] = small.extents;
+    s.steps = steps, s.batch = batch, s.features = features, s.hidden = hidden;
+    std::vector<Input> inputs;
+    for (const Shape& shape : s.shapes()) inputs.push_back(variable(shape));
+    OpCase row{.name = fmt::format("recurrent_{}", small.name),
+               .inputs = inputs,
+               .op = [s](Inputs x) { return s.run(recurrent, x); },
+               .expected = [s](Plain x) { return plain_recurrent(s, x); },
+               .twice = Twice::refused,
+               .terms = 4 * s.steps * s.layers * (s.gates() * s.hidden + s.features),
+               .scale = 1};
     rows.push_back(row);
     if (s.hidden > 4) continue;  // second differences of many elements take long
-    OpCase cells = row;
-    cells.name = fmt::format("recurrent_by_cells_{}", s.name);
-    cells.op = [s](Inputs x) { return run_recurrent(recurrent_by_cells, s, x); };
-    cells.twice = Twice::works;
-    rows.push_back(cells);
+    row.name = fmt::format("recurrent_by_cells_{}", small.name);
+    row.op = [s](Inputs x) { return s.run(recurrent_by_cells, x); };
+    row.twice = Twice::works;
+    rows.push_back(row);
   }
   return rows;
 }

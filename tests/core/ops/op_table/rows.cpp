@@ -1,6 +1,10 @@
 // All rows, and their plain index arithmetic.
 #include "tests/core/ops/op_table/rows.h"
 
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
 namespace whisker::test {
 
 std::string tag(const Shape& shape) {
@@ -34,11 +38,34 @@ Values spread(const Values& x, const Shape& from, const Shape& to) {
   return result;
 }
 
+double plain_activation(const ActivationSpec& f, double z) {
+  switch (f.kind) {
+    case Activation::none:
+      return z;
+    case Activation::relu:
+      return z > 0 ? z : 0;
+    case Activation::leaky_relu:
+      return z > 0 ? z : double{f.slope} * z;
+    case Activation::relu6:
+      return std::clamp(z, 0.0, 6.0);
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-z));
+    case Activation::tanh:
+      return std::tanh(z);
+    case Activation::silu:
+      return z / (1 + std::exp(-z));
+    case Activation::hard_swish:
+      return z * std::clamp(z + 3, 0.0, 6.0) / 6;
+    default:
+      throw std::logic_error("plain_activation: no formula");
+  }
+}
+
 std::vector<OpCase> all_rows() {
   std::vector<OpCase> rows;
-  for (auto* family : {arithmetic_rows, activation_rows, reduction_rows, shape_rows, matmul_rows,
-                       conv2d_rows, pool2d_rows, norm_rows, loss_rows, recurrent_rows,
-                       attention_rows}) {
+  for (auto* family :
+       {arithmetic_rows, activation_rows, reduction_rows, shape_rows, matmul_rows, conv2d_rows,
+        pool2d_rows, norm_rows, loss_rows, recurrent_rows, attention_rows}) {
     append(rows, family());
   }
   return rows;

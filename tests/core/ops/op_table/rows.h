@@ -3,6 +3,7 @@
 // core/trace/operator_table.cpp.
 #pragma once
 
+#include "tests/core/cases/pool_cases.h"
 #include "tests/support/check_op.h"
 
 #include <string>
@@ -36,15 +37,9 @@ Index index_of(int64_t position, const Shape& shape);
 int64_t position_of(const Index& index, const Shape& shape);
 /// Values of `x` broadcast to `shape`.
 Values spread(const Values& x, const Shape& from, const Shape& to);
-/// Windows over images; the extents of the result and the padding before and (where it is counted)
-/// behind each axis are counted by hand.
-struct PoolCase {
-  const char* name;
-  int64_t n, h, w, c;
-  Pool2dOptions options;
-  int64_t h_out, w_out, top = 0, left = 0, bottom = 0, right = 0;
-};
-Values plain_pool2d(const PoolCase& s, bool average, const Values& x);
+/// f(z), for the kinds that operators fuse in these rows.
+double plain_activation(const ActivationSpec& f, double z);
+Values plain_pool2d(const SmallPool& s, bool average, const Values& x);
 void append(std::vector<OpCase>& rows, std::vector<OpCase> more);
 
 }  // namespace whisker::test
