@@ -7,7 +7,7 @@
 
 namespace whisker {
 
-/// Of a report with details; `name`: of the data.
+/// The page of a report with details; `name`: of the data.
 std::string sequence_check_page(const std::string& name, const SequenceReport& report);
 
 }  // namespace whisker

@@ -92,7 +92,7 @@ class Details {
     }
   }
 
-  // Of the content: a text, or the values of a row.
+  // Groups of equal content: of a text, or of the values of a row.
   void add_copies() {
     constexpr size_t most_groups = 1000;
     std::unordered_map<uint64_t, std::vector<std::pair<int64_t, bool>>> by_content;
@@ -157,7 +157,7 @@ class Details {
     details_.columns.push_back(std::move(column));
   }
 
-  // Of a table with a name for each value of a row; else of each value of a step.
+  // Columns of a table that names each value of a row; else each value of a step.
   void add_row_columns(const std::vector<SequenceExample>& rows, bool in_val) {
     const auto& input = std::get<RowsInput>(data_.signature.input);
     const bool named = !input.names.empty();

@@ -46,7 +46,7 @@ struct ScoreCurve {
 
 /// `positive` holds 0 or 1 for each score.
 ScoreCurve score_curve(std::span<const float> scores, std::span<const uint8_t> positive);
-/// By the probability of `positive_class`, of examples that know all probabilities.
+/// The curve of `positive_class`'s probability, of examples that know all probabilities.
 ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_class);
 
 /// Areas under ROC curves, of each class against the rest.

@@ -55,7 +55,7 @@ ChartSeries series_of(std::string name, const Points& points) {
   return series;
 }
 
-// By steps or by epochs, whichever were logged more often.
+// Points by steps or by epochs, whichever were logged more often.
 Points training_points(const RunRecord& run, std::string_view of_steps,
                        std::string_view of_epochs) {
   Points steps = by_step(run, of_steps), epochs = by_epoch(run, of_epochs);

@@ -42,7 +42,7 @@ double precision_of(const ScoreCurve&, const ScorePoint& point) {
   return point.precision();
 }
 
-// Of more than two classes.
+// The section of more than two classes.
 std::string roc_of_classes(const ValidationExamples& all) {
   const std::string areas =
       all.knows_all() ? rest_areas_text(all, roc_auc_ovr(all))
