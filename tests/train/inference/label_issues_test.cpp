@@ -58,7 +58,7 @@ TEST(LabelIssues, EvenChancesAreNoError) {
   const std::vector<LabelIssue> found = find_label_issues(features, labels, 2, 1);
   EXPECT_GT(found.size(), 0U);
   for (const LabelIssue& one : found) {
-    EXPECT_GE(one.suggested_probability, label_odds * one.label_probability);
+    EXPECT_GE(one.suggested_probability, 2 * one.label_probability);
   }
 }
 
