@@ -40,7 +40,6 @@ const std::vector<ActingRule>& acting_rules() {
        {},
        &OptionUse::names_data,
        "data that are named; --split reads them as the run did"},
-      {{"--report"}, {images}, nullptr, "images", "check"},
       {{"--val"}, {}, &OptionUse::names_data, "a folder; a configuration has data.val"},
       {{"--null"}, {}, &OptionUse::reads_stdin, "names or texts on standard input, '-'"},
   };

@@ -4,6 +4,7 @@
 #include "apps/commands/data_page.h"
 #include "apps/commands/data_report.h"
 #include "apps/commands/label_issues.h"
+#include "apps/commands/sequence_page.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"
@@ -101,13 +102,14 @@ struct FolderArguments {
 
 // `data check` and `data stats` of what a configuration names.
 int report_on_sequences(const FolderArguments& arguments, Config config, bool check,
-                        const CLI::App& command) {
+                        const CLI::App& command,
+                        const std::function<void(const SequenceReport&)>& write_page = {}) {
   std::error_code error;
   require_acting_options(command,
                          {.kind = config.data.kind,
                           .got = "sequences",
                           .names_data = std::filesystem::is_directory(arguments.train, error)});
-  const SequenceReport report = report_sequences(std::move(config));
+  const SequenceReport report = report_sequences(std::move(config), write_page != nullptr);
   JsonWriter json;
   if (arguments.json) {
     json.begin_object().field("schema_version", 2);
@@ -115,6 +117,7 @@ int report_on_sequences(const FolderArguments& arguments, Config config, bool ch
     json.end_object();
   }
   print_result(arguments.json ? json.str() + "\n" : to_text(report, check));
+  if (write_page) write_page(report);
   return check && !report.bad.empty() ? static_cast<int>(ErrorKind::data) : 0;
 }
 
@@ -132,14 +135,36 @@ void add_check(CLI::App& data, Invocation& invocation) {
   check->add_option("--val", arguments->val, "Validation folder with the same classes");
   const auto page = std::make_shared<std::string>();
   const auto force = std::make_shared<bool>(false);
-  check->add_option("--report", *page, "Write one HTML page with sizes, examples and duplicates")
+  check->add_option("--report", *page, "Write one HTML page with sizes, examples and copies")
       ->check(check_output_name);
   add_force(check, *force);
   set_action(check, invocation, [&invocation, arguments, page, force] {
-    if (auto config = arguments->sequences()) {
-      return report_on_sequences(*arguments, std::move(*config), true, *invocation.command);
+    std::optional<Config> config = arguments->sequences();
+    if (!config) arguments->settle_splits();
+    Outputs outputs = make_outputs("data check", *force, invocation);
+    for (const std::string& path :
+         config ? std::vector{arguments->train, config->data.train, config->data.val}
+                : std::vector{arguments->train, arguments->val}) {
+      if (!path.empty()) outputs.add_data(path);
     }
-    arguments->settle_splits();
+    std::unique_ptr<OutputFile> file;
+    if (!page->empty()) file = outputs.open("--report", *page, check_page_format);
+    const auto write_page = [&](const std::string& html) {
+      file->write(html);
+      outputs.commit(*file, "--report", check_page_format);
+    };
+    if (config) {
+      std::function<void(const SequenceReport&)> write_report;
+      if (file) {
+        write_report =
+            [&,
+             name =
+                 std::filesystem::path(config->data.train).lexically_normal().filename().string()](
+                const SequenceReport& report) { write_page(sequence_check_page(name, report)); };
+      }
+      return report_on_sequences(*arguments, std::move(*config), true, *invocation.command,
+                                 write_report);
+    }
     // A problem of one folder does not keep the other from being checked.
     std::vector<std::string> problems;
     const auto open = [&](const std::string& root, const char* name) {
@@ -154,11 +179,6 @@ void add_check(CLI::App& data, Invocation& invocation) {
         return ImageFolder{.root = root, .classes = {}, .files = {}, .skipped = {}};
       }
     };
-    Outputs outputs = make_outputs("data check", *force, invocation);
-    outputs.add_data(arguments->train);
-    if (!arguments->val.empty()) outputs.add_data(arguments->val);
-    std::unique_ptr<OutputFile> file;
-    if (!page->empty()) file = outputs.open("--report", *page, check_page_format);
     const ImageFolder train = open(arguments->train, "data check");
     std::optional<ImageFolder> val;
     if (!arguments->val.empty()) val = open(arguments->val, arguments->val_name);
@@ -180,9 +200,8 @@ void add_check(CLI::App& data, Invocation& invocation) {
     print_result(arguments->json ? json.str() + "\n"
                                  : arguments->splits + check_text(result, train, val_folder));
     if (file) {
-      file->write(data_check_page(train, val_folder, result,
-                                  arguments->splits + said_lines(train, val_folder)));
-      outputs.commit(*file, "--report", check_page_format);
+      write_page(data_check_page(train, val_folder, result,
+                                 arguments->splits + said_lines(train, val_folder)));
     }
     const bool sound = result.problems.empty() && result.bad.empty();
     return sound ? 0 : static_cast<int>(ErrorKind::data);

@@ -1,5 +1,6 @@
 #include "apps/commands/data_page.h"
 
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/draw/page.h"
 #include "core/error.h"
@@ -19,42 +20,17 @@
 namespace whisker {
 namespace {
 
-constexpr std::string_view data_check_mark = "whisker data check";
 constexpr size_t most_listed_classes = 1000, most_groups = 60, most_of_group = 6, most_odd = 500;
 
-std::string left_out_note(size_t all, size_t shown, std::string_view of) {
-  if (all <= shown) return "";
-  return report_note(fmt::format("The first {} of {} {}; whisker data check lists all.",
-                                 grouped(static_cast<int64_t>(shown)),
-                                 grouped(static_cast<int64_t>(all)), of));
-}
-
-std::string bar_of(int64_t count, int64_t most) {
-  return fmt::format("<span class=\"bar\" style=\"width: {:.0f}px\"></span>{}",
-                     200 * static_cast<double>(count) / static_cast<double>(most), grouped(count));
-}
-
 std::string classes_of_data(const ImageFolder& train, const ImageFolder* val) {
-  const std::vector<int64_t> counts = train.counts();
-  const std::vector<int64_t> measured = val ? val->counts() : std::vector<int64_t>();
   const bool same = val && val->classes == train.classes;
-  const int64_t most = counts.empty() ? 1 : std::max<int64_t>(1, std::ranges::max(counts));
-  std::string html = fmt::format(
-      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">class</th><th "
-      "scope=\"col\">images</th>{}</tr></thead>\n<tbody>\n",
-      same ? "<th scope=\"col\">validation</th>" : "");
-  const size_t shown = std::min(counts.size(), most_listed_classes);
-  for (size_t c = 0; c < shown; ++c) {
-    html += fmt::format("<tr><td>{}</td><td>{}</td>", markup(train.classes[c]),
-                        bar_of(counts[c], most));
-    if (same) html += fmt::format("<td class=\"number\">{}</td>", grouped(measured[c]));
-    html += "</tr>\n";
-  }
-  html += "</tbody>\n</table></div>\n" + left_out_note(counts.size(), shown, "classes");
-  if (val && !same) {
-    html += report_note("Validation is left out: its classes are not the same, see Odd files.");
-  }
-  return report_section("classes", "Class sizes", html);
+  const std::vector<int64_t> counts = train.counts();
+  const std::vector<int64_t> val_counts = same ? val->counts() : std::vector<int64_t>();
+  const bool other = val && !same;
+  return class_sizes_section(train.classes, counts, val_counts, "images") +
+         (other
+              ? report_note("Validation is left out: its classes are not the same, see Odd files.")
+              : "");
 }
 
 std::string sizes_of_data(const ImageFolder& train) {
@@ -63,16 +39,16 @@ std::string sizes_of_data(const ImageFolder& train) {
     const FolderStatistics s = folder_statistics(train);
     int64_t most = 1;
     for (const SizeBin& bin : s.short_sides) most = std::max(most, bin.count);
-    std::string html = fmt::format(
-        "<p>Height {} to {}, {:.0f} on average; width {} to {}, {:.0f} on average.</p>\n<div "
-        "class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">short side, pixels</th><th "
-        "scope=\"col\">training images</th></tr></thead>\n<tbody>\n",
-        s.min_height, s.max_height, s.mean_height, s.min_width, s.max_width, s.mean_width);
+    HtmlTable table({"short side, pixels", "training images"});
     for (const SizeBin& bin : s.short_sides) {
-      html += fmt::format("<tr><td>{} to {}</td><td>{}</td></tr>\n", bin.from, bin.to - 1,
-                          bar_of(bin.count, most));
+      table.row().text(fmt::format("{} to {}", bin.from, bin.to - 1)).html(bar_of(bin.count, most));
     }
-    return report_section("sizes", heading, html + "</tbody>\n</table></div>\n");
+    return report_section(
+        "sizes", heading,
+        fmt::format(
+            "<p>Height {} to {}, {:.0f} on average; width {} to {}, {:.0f} on average.</p>\n",
+            s.min_height, s.max_height, s.mean_height, s.min_width, s.max_width, s.mean_width) +
+            table.str());
   } catch (const Error& error) {
     return report_section("sizes", heading,
                           report_note(fmt::format("Not known: {}", error.what())));
@@ -163,22 +139,52 @@ std::string odd_files_of_data(const ImageFolder& train, const ImageFolder* val,
       }
     }
   }
-  const size_t shown = std::min(rows.size(), most_odd);
-  std::string html;
-  if (!rows.empty()) html = "<div class=\"scroll\"><table>\n<tbody>\n";
-  for (const auto& [name, reason] : std::span(rows).first(shown)) {
-    html += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td></tr>\n",
-                        markup(name), markup(reason));
-  }
-  html += rows.empty() ? report_note("None.") : "</tbody>\n</table></div>\n";
-  html += left_out_note(rows.size(), shown, "files");
-  if (!said.empty()) {
-    html += fmt::format("<pre>{}</pre>\n", markup(without_folders(said), KeptLines::all));
-  }
-  return report_section("odd", "Odd files", html);
+  return odd_section("Odd files", rows, "files", said);
 }
 
 }  // namespace
+
+std::string left_out_note(size_t all, size_t shown, std::string_view of) {
+  if (all <= shown) return "";
+  return report_note(fmt::format("The first {} of {} {}; whisker data check lists all.",
+                                 grouped(static_cast<int64_t>(shown)),
+                                 grouped(static_cast<int64_t>(all)), of));
+}
+
+std::string bar_of(int64_t count, int64_t most) {
+  return fmt::format("<span class=\"bar\" style=\"width: {:.0f}px\"></span>{}",
+                     200 * static_cast<double>(count) / static_cast<double>(most), grouped(count));
+}
+
+std::string class_sizes_section(std::span<const std::string> classes,
+                                std::span<const int64_t> counts,
+                                std::span<const int64_t> val_counts, std::string_view of) {
+  const int64_t most = counts.empty() ? 1 : std::max<int64_t>(1, std::ranges::max(counts));
+  std::vector<std::string> heads = {"class", std::string(of)};
+  if (!val_counts.empty()) heads.emplace_back("validation");
+  HtmlTable table(heads);
+  const size_t shown = std::min(counts.size(), most_listed_classes);
+  for (size_t c = 0; c < shown; ++c) {
+    table.row().text(classes[c]).html(bar_of(counts[c], most));
+    if (!val_counts.empty()) table.number(grouped(val_counts[c]));
+  }
+  return report_section("classes", "Class sizes",
+                        table.str() + left_out_note(counts.size(), shown, "classes"));
+}
+
+std::string odd_section(std::string_view heading,
+                        std::span<const std::pair<std::string, std::string>> rows,
+                        std::string_view of, const std::string& said) {
+  const size_t shown = std::min(rows.size(), most_odd);
+  HtmlTable table;
+  for (const auto& [name, reason] : rows.first(shown)) table.row().name(name).lines(reason);
+  std::string html =
+      (rows.empty() ? report_note("None.") : table.str()) + left_out_note(rows.size(), shown, of);
+  if (!said.empty()) {
+    html += fmt::format("<pre>{}</pre>\n", markup(without_folders(said), KeptLines::all));
+  }
+  return report_section("odd", heading, html);
+}
 
 bool ContactSheet::add(const std::filesystem::path& file, const std::string& line,
                        const std::string& more) {

@@ -6,9 +6,12 @@
 #include "data/tools/check.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace whisker {
 
@@ -28,10 +31,24 @@ class ContactSheet {
   int64_t left_out_ = 0;
 };
 
+/// Note that says how many of `all` are shown; "" where all are.
+std::string left_out_note(size_t all, size_t shown, std::string_view of);
+/// A bar as long as `count` of `most`, and the number.
+std::string bar_of(int64_t count, int64_t most);
+/// Section "classes" with a bar for each class; `val_counts`: as many, or empty.
+std::string class_sizes_section(std::span<const std::string> classes,
+                                std::span<const int64_t> counts,
+                                std::span<const int64_t> val_counts, std::string_view of);
+/// Section "odd": names with their reasons, and `said` below.
+std::string odd_section(std::string_view heading,
+                        std::span<const std::pair<std::string, std::string>> rows,
+                        std::string_view of, const std::string& said);
+
 /// `said`: what was assumed and skipped, one a line.
 std::string data_check_page(const ImageFolder& train, const ImageFolder* val,
                             const CheckResult& result, const std::string& said);
 
+inline constexpr std::string_view data_check_mark = "whisker data check";
 inline constexpr std::string_view label_issues_mark = "whisker data label-issues";
 
 /// Whether a file's content is such a page, unchanged.

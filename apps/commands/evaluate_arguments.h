@@ -38,6 +38,13 @@ struct EvaluateArguments {
 
   /// Whether something is written about each example.
   bool each() const { return !predictions.empty() || !report.empty(); }
+  /// What the weights are measured on, for the page.
+  std::vector<std::string> data_names() const {
+    std::vector<std::string> names = inputs;
+    if (!csv.empty()) names.push_back("--csv " + csv);
+    if (!split.empty()) names.push_back("--split " + split);
+    return names;
+  }
   /// What `split` is of the run's data.
   RunPart run_part() const {
     return {.split = split, .where = inputs.empty() ? "" : inputs.front()};

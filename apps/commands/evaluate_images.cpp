@@ -146,7 +146,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   const Objective objective(network.model(), {}, files.counts(), device);
   const size_t width = network.classes().size();
   OwnExamples own;
-  ExampleCollector measured(network.signature(), files.size());
+  ExampleCollector measured(network.signature(), files.size(), true);
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     auto rest = scores.data<const float>();
     for (const int64_t number : batch.indices) {
@@ -188,6 +188,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                                          {.network = network,
                                           .metrics = *metrics,
                                           .weights = arguments.weights,
+                                          .data = arguments.data_names(),
                                           .examples = examples,
                                           .worst = arguments.worst});
   outputs.calibrated.write(metrics->count(), contents);

@@ -149,7 +149,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   std::optional<ExampleCollector> measured;  // of forecasts for the report, of tokens none
   const bool classes = network.signature().task() == Task::classification;
   if (classes || (!rows && !arguments.report.empty())) {
-    measured.emplace(network.signature(), std::ssize(data.contents));
+    measured.emplace(network.signature(), std::ssize(data.contents), true);
   }
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     network.check_outputs(scores.data<const float>(), split ? "the run's data" : path);
@@ -169,7 +169,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   for (EvaluatedExample& one : all) {
     const SequenceExample& example = data.examples[static_cast<size_t>(one.number)];
     one.path = example.place;
-    if (!arguments.report.empty()) one.shown = shown_text(example, network);
+    if (!arguments.report.empty()) one.shown = shown_text(example, network.signature().input);
   }
   std::optional<int64_t> trained;
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
@@ -188,6 +188,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                                          {.network = network,
                                           .metrics = *metrics,
                                           .weights = arguments.weights,
+                                          .data = arguments.data_names(),
                                           .examples = examples,
                                           .worst = arguments.worst});
   outputs.calibrated.write(metrics->count(), data.contents);

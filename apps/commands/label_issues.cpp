@@ -202,11 +202,10 @@ int run_label_issues(LabelIssueArguments& arguments, Invocation& invocation) {
       find_label_issues(features.values, labels, std::ssize(images.classes), arguments.seed);
   for (LabelIssue& one : issues) one.example = features.indices[static_cast<size_t>(one.example)];
   const std::string said = fmt::format(
-      "{} of {} may have a wrong label: another class is more probable by a linear head trained on "
-      "the other folds of {} (--seed {}), and fewer than half of the {} nearest neighbours have "
-      "the "
-      "label",
-      grouped(std::ssize(issues)), counted(std::ssize(labels), "image"), label_folds,
+      "{} of {} may have a wrong label: another class is at least {} times as probable by a linear "
+      "head trained on the other folds of {} (--seed {}), and fewer than half of the {} nearest "
+      "neighbours have the label",
+      grouped(std::ssize(issues)), counted(std::ssize(labels), "image"), label_odds, label_folds,
       arguments.seed, std::min(label_neighbours, std::ssize(labels) - 1));
   tell_notes({said}, invocation);
   const std::string result = arguments.json

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -180,6 +181,8 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
     const std::string note = unreachable_note(folder, experiment.ranks->group());
     if (!note.empty()) progress.on_message(note);
   }
+  progress.on_detail(
+      fmt::format("{} {}", resume ? "resumed" : "began", local_time_text(std::time(nullptr))));
   progress.on_detail(fmt::format("data and network ready {:.2f} s after the program started",
                                  seconds_since_process_start()));
 

@@ -1,6 +1,7 @@
 // One pass over the batches of training and validation.
 #include "apps/terminal/sequence_report.h"
 
+#include "apps/terminal/sequence_details.h"
 #include "core/error.h"
 #include "core/io/counted.h"
 #include "core/io/hash.h"
@@ -35,7 +36,7 @@ std::string content_of(const Batch& batch, int64_t n) {
 
 }  // namespace
 
-SequenceReport report_sequences(Config config) {
+SequenceReport report_sequences(Config config, bool detailed) {
   if (config.data.kind == DataKind::images) {
     fail(ErrorKind::usage, "data: the configuration is for images. Name their folder instead.");
   }
@@ -43,13 +44,16 @@ SequenceReport report_sequences(Config config) {
   config = resolve_config(std::move(config), &notes);
   config.data.max_bad = 1;
   check_data_named(config.data);
-  const RunData data = open_sequences(config);
+  const RunData data = open_sequences(config, {}, detailed ? KeepExamples::yes : KeepExamples::no);
   notes.insert(notes.end(), data.notes.begin(), data.notes.end());
   SequenceReport report{
       .described = data.describe(), .bad = data.left_out, .notes = std::move(notes)};
   for (size_t c = 0; c < data.class_counts.size(); ++c) {
     report.per_class[data.signature.classes[c]] = data.class_counts[c];
   }
+  if (detailed) report.details.emplace();
+  std::vector<int64_t> train_labels(static_cast<size_t>(data.train_size)),
+      val_labels(static_cast<size_t>(data.val_size));
   std::set<uint64_t> seen;
   int64_t examples = 0, valid = 0, padded = 0, tokens = 0, unknown = 0;
   report.shortest = data.steps;
@@ -61,6 +65,11 @@ SequenceReport report_sequences(Config config) {
         const std::string content = content_of(*batch, n);
         const uint64_t hash = hash64(content);
         const int64_t length = length_of(*batch, n);
+        if (const auto at = static_cast<size_t>(batch->indices[static_cast<size_t>(n)]);
+            report.details && !data.signature.classes.empty()) {
+          (training ? train_labels : val_labels)[at] =
+              batch->labels.data<const int64_t>()[static_cast<size_t>(n)];
+        }
         if (training) {
           seen.insert(hash);
           ++examples;
@@ -68,6 +77,7 @@ SequenceReport report_sequences(Config config) {
           padded += batch->inputs.extent(0);
           report.shortest = std::min(report.shortest, length);
           report.longest = std::max(report.longest, length);
+          if (report.details) report.details->lengths.push_back(length);
           continue;
         }
         report.also_in_train += seen.contains(hash) ? 1 : 0;
@@ -87,6 +97,11 @@ SequenceReport report_sequences(Config config) {
   report.padding = 1 - share(valid, padded);
   report.reads_tokens = tokens > 0;
   report.unknown = share(unknown, tokens);
+  if (report.details) {
+    add_details(
+        {.config = config, .data = data, .train_labels = train_labels, .val_labels = val_labels},
+        *report.details);
+  }
   return report;
 }
 

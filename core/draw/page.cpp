@@ -40,7 +40,7 @@ ul.cards { list-style: none; margin: 0; padding: 0; display: grid; gap: 1rem;
   padding-bottom: .5rem; margin-bottom: .5rem; }
 table { border-collapse: collapse; background: var(--card); }
 th, td { border: 1px solid var(--line); padding: .3rem .7rem; text-align: left; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 @media print { .card, svg { break-inside: avoid; } }
 )css";
 

@@ -50,6 +50,69 @@ class DataReports(ProgramTest):
             self.whisker("data", "check", data, "--report", file, code=2)
         self.assertEqual((self.folder / "mine.html").read_text(), "mine")
 
+    def check(self, name, *data, code=0):
+        self.whisker("data", "check", *data, "--report", name, code=code)
+        return self.check_page(name)
+
+    def test_the_page_of_texts(self):
+        rows = [f"{('ham', 'spam<b>')[i % 2]}\tsee <i>you</i> number {'x ' * (i % 7)}{i}\n" for i in range(40)]
+        rows[6], rows[9] = rows[4], rows[4].replace("ham", "spam<b>")
+        (self.folder / "t.tsv").write_text("".join(rows) + "ham\n")
+        (self.folder / "t.yaml").write_text("data: {kind: text, train: t.tsv, val_split: 0.25, text: {level: words}}\n"
+                                            "model: [{embedding: {input_dim: vocabulary, output_dim: 4}}, "
+                                            "{gru: {units: 4}}, {dense: {units: classes}}]\n")
+        page = self.check("t.html", "t.yaml", code=3)
+        for text in ("<h1>Data t.tsv</h1>", ">Class sizes</h2>", "<td>spam&lt;b&gt;</td>", ">Lengths</h2>",
+                     ">tokens</th>", "% of the validation tokens are unknown", "see &lt;i&gt;you&lt;/i&gt; number",
+                     "1 group of the same content: ", ", 1 across classes; ", ">t.tsv:41</th>", "1 row is skipped"):
+            self.assertIn(text, page)
+        self.assertEqual(page.count("t.tsv:10 "), 1)  # of the copies
+        self.assertIn("replaced a page of data check --report",
+                      self.whisker("data", "check", "t.yaml", "--report", "t.html", code=3).stderr)
+        for file in ("t.tsv", "t.yaml"):
+            self.whisker("data", "check", "t.yaml", "--report", file, "--force", code=2)
+        texts = self.folder / "texts"
+        for label in ("a", "b"):
+            (texts / label).mkdir(parents=True)
+            for i in range(8):
+                (texts / label / f"{i}.txt").write_text(f"{label} text {i}")
+        self.assertIn("a text ", self.check("folder.html", "texts"))
+        self.whisker("data", "check", "texts", "--report", "texts/page.html", code=2)
+
+    def test_the_page_of_rows(self):
+        rows = "".join(f"{'ab'[i % 2]},{i},{i * 1000}\n" for i in range(30))
+        (self.folder / "r.csv").write_text("kind,size,weight\n" + rows + "a,7,7000\nb,oops,3\n")
+        (self.folder / "r.yaml").write_text("data: {kind: rows, train: r.csv, val_split: 0.2}\n"
+                                            "model: [{gru: {units: 4}}, {dense: {units: classes}}]\n")
+        page = self.check("r.html", "r.yaml", code=3)
+        self.assertRegex(page, r"<td>weight</td><td>training</td><td class=.number.>\d\d</td><td class=.number.>0</td>"
+                               r"<td class=.number.>\d+</td>")
+        for text in ("<td>size</td><td>validation</td>", ">r.csv:33</th>", "1 across classes"):
+            self.assertIn(text, page)
+
+        (self.folder / "r2.csv").write_text("".join(
+            f"{'ab'[i % 2]}," + ",".join(str(i + j % 5) for j in range(30)) + "\n" for i in range(20)))
+        page = self.check("r2.html", "r.yaml", "data.train=r2.csv")
+        self.assertEqual(page.count('<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="400"'), 2)  # a class each
+
+    def test_the_page_of_a_series_and_of_plain_text(self):
+        rows = "".join(f"{i},{i % 7 if i != 20 else ''}\n" for i in range(80))
+        (self.folder / "s.csv").write_text("load,price\n" + rows)
+        (self.folder / "s.yaml").write_text(
+            "data: {kind: series, train: s.csv, val_split: 0.25, series: {columns: [load, price], window: 4}}\n"
+            "model: [{gru: {units: 4}}, {dense: {units: 2}}]\n")
+        page = self.check("s.html", "s.yaml", code=3)
+        for text in (">Over time</h2>", ">price</text>", ">s.csv:22</th>",
+                     '<td>price</td><td>training</td><td class="number">79</td><td class="number">1</td>'):
+            self.assertIn(text, page)
+        self.assertNotIn("Class sizes", page)
+        (self.folder / "plain.txt").write_text("to be or not to be, that is the question. " * 60)
+        (self.folder / "l.yaml").write_text(
+            "data: {kind: language, train: plain.txt, val_split: 0.2, text: {steps: 16}}\n"
+            "model: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 8, return_sequences: true}}, "
+            "{dense: {units: classes}}]\ntrain: {batch_size: 4}\n")
+        self.assertIn("to be or not to be", self.check("l.html", "l.yaml"))
+
     def test_flipped_labels_are_listed(self):
         data = self.folder / "flipped"
         write_classes(data, 30)
@@ -68,8 +131,8 @@ class DataReports(ProgramTest):
                 self.assertEqual((row["label"], row["suggested"]), ("c1", "c0"))
             self.assertLess(float(row["label_probability"]), float(row["suggested_probability"]))
         self.assertIn("1 image of 1 class with fewer than 5 images, one for each fold, is not judged: 'rare'", done.stderr)
-        self.assertIn(f"{len(rows)} of 60 images may have a wrong label: another class is more probable by a linear head trained on "
-                      "the other folds of 5 (--seed 0), and fewer than half of the 10 nearest neighbours", done.stderr)
+        self.assertIn(f"{len(rows)} of 60 images may have a wrong label: another class is at least 2 times as probable by a linear head "
+                      "trained on the other folds of 5 (--seed 0), and fewer than half of the 10 nearest neighbours", done.stderr)
         page = self.check_page("labels.html")
         self.assertIn("c1/x011.png", page)
         self.assertEqual(page.count("<img"), len(rows))

@@ -1,5 +1,6 @@
 """report.html: what a run writes, and `whisker report` draws again."""
 
+import os
 import shutil
 
 from harness import ProgramTest
@@ -7,17 +8,18 @@ from harness import ProgramTest
 
 class Reports(ProgramTest):
     def test_a_run_writes_its_report(self):
-        done = self.whisker("train", "c.yaml", *self.data, "name=shown")
+        done = self.whisker("train", "c.yaml", *self.data, "name=shown", env={**os.environ, "TZ": "XXX-05:30"})
         self.assertTrue(done.stderr.endswith("report: runs/shown/report.html\n"), done.stderr)
         run = self.folder / "runs/shown"
         page = (run / "report.html").read_text()
         for text in (" of 10 validation images in 2 classes are classified right, with the weights of epoch ",
                      "Finished after ", "(95 % interval: ", "20  50.0 %", "whisker train --repeat runs/shown",
-                     "Area under the ROC curve", "<h2 id=\"time\">", ">train.batch_size</th><td class=\"value\">8<"):
+                     "Area under the ROC curve", ">parameters</th><td class=\"value\">258<", "<h2 id=\"time\">", ">train.batch_size</th><td class=\"value\">8<"):
             self.assertIn(text, page)
         self.assertIn("data:image/jpeg;base64,", page)
         self.assertIn("Training, augmented", page)
         self.assertNotIn(str(self.folder), page)
+        self.assertRegex(page, r"The run began on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d \+05:30\.")
         # Drawn again from the folder alone, wherever it lies.
         shutil.copytree(run, self.folder / "elsewhere/shown")
         (self.folder / "elsewhere/shown/report.html").unlink()
@@ -119,6 +121,11 @@ class Reports(ProgramTest):
         page = (self.folder / "runs/texts/report.html").read_text()
         self.assertRegex(page, r"for \(\+\) and against \(−\) (ham|spam): <strong>\w+</strong> [+-]\d")
         self.assertRegex(page, r'<p class="text">(see you|win cash) now \d+</p>')
+        # A comparison shows those on which the runs disagree.
+        self.whisker("train", "t.yaml", "name=untrained", "optimizer.lr=1e-9")
+        self.whisker("report", "runs/texts", "runs/untrained", "-o", "texts.html")
+        self.assertRegex((self.folder / "texts.html").read_text(),
+                         r'<td>(see you|win cash) now \d+<br>texts.tsv:\d+</td>')
 
     def test_language_models_and_no_run(self):
         (self.folder / "plain.txt").write_text("to be or not to be, that is the question. " * 60)

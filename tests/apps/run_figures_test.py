@@ -130,6 +130,31 @@ class RunFigures(ProgramTest):
         self.assertIn(", by the probability of c1\n", text)
         self.assertIsNone(self.evaluate("train/c0")["roc_auc"])  # of one class there is none
 
+    def test_the_area_of_each_class_against_the_rest(self):
+        rows = [(i % 3, [(i * 7 + 3 * s) % 5 + (s == i % 3) for s in range(2)]) for i in range(40)]
+        (self.folder / "three.csv").write_text("".join(f"{'abc'[label]},{x},{y}\n" for label, (x, y) in rows))
+        (self.folder / "three.yaml").write_text(
+            "device: cpu\ndata: {kind: rows, train: three.csv, val_split: 0.3, rows: {features: 2}}\n"
+            "model: [{gru: {units: 4}}, {dense: {units: classes}}]\ntrain: {epochs: 1, batch_size: 8}\n")
+        self.whisker("train", "three.yaml", "name=three")
+        weights = "runs/three/best.safetensors"
+        figures = self.evaluate("three.csv", weights=weights)
+        text = self.whisker("evaluate", weights, "three.csv", "--predictions", "three_p.csv", "--report", "three.html").stdout
+        rows = list(csv.DictReader(io.StringIO((self.folder / "three_p.csv").read_text())))
+        areas = []
+        for name in "abc":
+            pairs = [(float(row["probability " + name]), row["label"] == name) for row in rows]
+            wins = [(a > b) + (a == b) / 2 for a, is_a in pairs if is_a for b, is_b in pairs if not is_b]
+            areas.append(sum(wins) / len(wins))
+        self.assertAlmostEqual(figures["roc_auc_ovr"], sum(areas) / 3, places=12)
+        self.assertEqual(figures["roc_auc_ovr_classes"], 3)
+        self.assertNotIn("roc_auc", figures)
+        said = f"each class against the rest: {figures['roc_auc_ovr']:.4f}, mean of 3 classes"
+        self.assertIn("ROC AUC of " + said, text)
+        self.assertRegex((self.folder / "three.html").read_text(),
+                         r'>data</th><td class="value">three.csv<(.|\n)*>f1_macro</th><td class="value">0\.\d+<')
+        self.assertIn("Area under the ROC curve, " + said, (self.folder / "three.html").read_text())
+
     # Labels of which every fourth is wrong: some temperature is best.
     def labels(self, name, folder="val"):
         files = sorted((self.folder / folder).rglob("*.png"))

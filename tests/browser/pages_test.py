@@ -207,6 +207,33 @@ class Pages(ProgramTest):
             self.assertGreater(self.value("document.querySelectorAll('.card').length"), 0)
             self.assertGreater(self.value("document.images[0].naturalWidth"), 0)
 
+    def test_pages_of_data_labels_evaluations_and_comparisons(self):
+        (self.folder / "c.yaml").write_text(CONFIG)
+        for name in ("first", "second"):
+            self.train(name, "train.epochs=1", f"seed={len(name)}")
+        weights = "runs/first/best.safetensors"
+        (self.folder / "s.csv").write_text("load\n" + "".join(f"{i % 7}\n" for i in range(80)))
+        (self.folder / "t.tsv").write_text("".join(f"{'ab'[i % 2]}\t{'long ' * (i % 9)}text {i % 30}\n" for i in range(60)))
+        for kind, file in (("series", "s.csv, series: {columns: [load]}"), ("text", "t.tsv")):
+            (self.folder / f"{kind}.yaml").write_text(f"data: {{kind: {kind}, train: {file}, val_split: 0.3}}\n"
+                                                      "model: [{gru: {units: 2}}, {dense: {units: 1}}]\n")
+            self.whisker("data", "check", f"{kind}.yaml", "--report", f"{kind}.html")
+        self.whisker("data", "check", "train", "--val", "val", "--report", "images.html", code=None)
+        self.whisker("data", "label-issues", "train", "--weights", weights, "-o", "labels.html")
+        self.whisker("evaluate", weights, "val", "--report", "evaluation.html")
+        self.whisker("report", "runs/first", "runs/second", "-o", "both.html")
+        for name, sections in (("images", ["classes", "sizes", "examples", "duplicates", "odd"]),
+                               ("series", ["series", "columns", "copies", "odd"]),
+                               ("text", ["classes", "lengths", "examples", "copies", "odd"]), ("labels", ["issues"]),
+                               ("evaluation", ["confusion", "classes", "calibration", "roc", "worst", "confused", "measured"]),
+                               ("both", ["curves", "figures", "settings", "disagreements"])):
+            for width, dark in ((360, True), (1280, False), (1920, False)):
+                self.browser.open(self.folder / f"{name}.html", width, dark=dark)
+                self.assertLessEqual(self.value("document.documentElement.scrollWidth"), width, name)
+                self.assertEqual(self.value("[...document.querySelectorAll('h2')].map(e => e.id)"), sections)
+                self.assertEqual(self.value("[...document.images].filter(e => !e.naturalWidth).length"), 0)
+                self.assertEqual((self.browser.faults, self.browser.requests), ([], []), name)
+
     def test_the_report_of_a_run(self):
         (self.folder / "c.yaml").write_text(CONFIG)
         hostile = "<img src=http:x onerror=document.title='won'>"

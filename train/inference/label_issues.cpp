@@ -167,11 +167,12 @@ std::vector<LabelIssue> find_label_issues(std::span<const float> features,
                                                                  static_cast<size_t>(classes));
       const auto most = std::ranges::max_element(own);
       const auto at = static_cast<size_t>(fold[row]);
-      if (most - own.begin() == labels[at] || 2 * agreeing[at] >= nearest) continue;
+      const float of_label = own[static_cast<size_t>(labels[at])];
+      if (*most < label_odds * of_label || 2 * agreeing[at] >= nearest) continue;
       issues.push_back({.example = fold[row],
                         .label = labels[at],
                         .suggested = most - own.begin(),
-                        .label_probability = own[static_cast<size_t>(labels[at])],
+                        .label_probability = of_label,
                         .suggested_probability = *most,
                         .neighbours_with_label = agreeing[at]});
     }

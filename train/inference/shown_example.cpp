@@ -32,7 +32,7 @@ ShownImage shown_image(const Network& network, const std::filesystem::path& file
   return shown;
 }
 
-std::string shown_text(const SequenceExample& example, const Network& network) {
+std::string shown_text(const SequenceExample& example, const InputDescription& input) {
   constexpr size_t most_begin = 500, most_end = 200;  // code points
   const std::string& text = example.text;
   if (!text.empty()) {
@@ -51,7 +51,7 @@ std::string shown_text(const SequenceExample& example, const Network& network) {
                        count - most_begin - most_end, text.substr(end));
   }
   constexpr size_t first_values = 60, last_values = 20;
-  const std::vector<std::string>& names = network.input<RowsInput>().names;
+  const std::vector<std::string>& names = std::get<RowsInput>(input).names;
   const size_t count = example.values.size();
   std::string shown;
   for (size_t i = 0; i < count; ++i) {

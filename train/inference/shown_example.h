@@ -23,9 +23,9 @@ struct ShownImage {
 ShownImage shown_image(const Network& network, const std::filesystem::path& file,
                        int64_t of_class = -1);
 
-/// A text, or the values of a row with the names of their columns. Of a long one beginning and end:
-/// 700 characters, 80 values.
-std::string shown_text(const SequenceExample& example, const Network& network);
+/// A text, or the values of a row with the names of their columns, of `input`'s kind. Of a long one
+/// beginning and end: 700 characters, 80 values.
+std::string shown_text(const SequenceExample& example, const InputDescription& input);
 
 /// The tokens of `text` that speak most for `of_class`, or against it (below 0): the gradient of
 /// its logit times the token's embedding, summed (Li et al. 2016, Visualizing and Understanding

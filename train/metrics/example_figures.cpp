@@ -1,5 +1,6 @@
 #include "train/metrics/example_figures.h"
 
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "train/metrics/calibration.h"
 #include "train/metrics/metrics.h"
@@ -7,18 +8,19 @@
 #include <algorithm>
 
 namespace whisker {
-namespace {
 
 std::string area_text(const std::optional<double>& area) {
   return area ? figure_text(*area) : "not measured";
 }
 
-}  // namespace
-
 void ExampleFigures::write(JsonWriter& json) const {
   json.key("accuracy_interval").begin_array().value(accuracy.low).value(accuracy.high).end_array();
   json.field("expected_calibration_error", expected_calibration_error);
-  if (scored_class.empty()) return;
+  if (scored_class.empty()) {
+    json.field("roc_auc_ovr", roc_auc_ovr ? std::optional(roc_auc_ovr->mean) : std::nullopt);
+    json.field("roc_auc_ovr_classes", roc_auc_ovr ? roc_auc_ovr->classes : 0);
+    return;
+  }
   json.field("scored_class", scored_class).field("roc_auc", roc_auc);
   json.field("average_precision", average_precision);
 }
@@ -30,15 +32,36 @@ std::string ExampleFigures::text() const {
   if (!scored_class.empty()) {
     text += fmt::format("ROC AUC {}, average precision {}, by the probability of {}\n",
                         area_text(roc_auc), area_text(average_precision), printable(scored_class));
+  } else {
+    text += fmt::format("ROC AUC of each class against the rest: {}\n", roc_auc_ovr_text);
   }
   return text;
+}
+
+std::string rest_areas_text(const ValidationExamples& examples,
+                            const std::optional<RestAreas>& areas) {
+  if (!examples.knows_all()) {
+    return fmt::format("not measured: {} are more than {} probabilities",
+                       fmt::format("{} of {} classes", counted(examples.size(), "example"),
+                                   grouped(std::ssize(examples.classes))),
+                       grouped(most_scores));
+  }
+  if (!areas) return "not measured: all examples are of one class";
+  const int64_t others = std::ssize(examples.classes) - areas->classes;
+  return fmt::format(
+      "{}, mean of {}{}", figure_text(areas->mean), counted(areas->classes, "class"),
+      others > 0 ? fmt::format("; without {} that no example has", counted(others, "class")) : "");
 }
 
 ExampleFigures example_figures(const ValidationExamples& examples,
                                const std::string& positive_class) {
   ExampleFigures figures{.accuracy = wilson_interval(count_in_top(examples, 1), examples.size()),
                          .expected_calibration_error = calibration_of(examples).expected_error()};
-  if (examples.classes.size() != 2) return figures;
+  if (examples.classes.size() != 2) {
+    figures.roc_auc_ovr = roc_auc_ovr(examples);
+    figures.roc_auc_ovr_text = rest_areas_text(examples, figures.roc_auc_ovr);
+    return figures;
+  }
   const bool first = positive_class == examples.classes[0];
   figures.scored_class = examples.classes[first ? 0 : 1];
   const ScoreCurve curve = score_curve(examples, first ? 0 : 1);

@@ -2,6 +2,7 @@
 #include "train/metrics/metrics.h"
 
 #include "core/error.h"
+#include "core/io/counted.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/io/utf8.h"
@@ -258,8 +259,13 @@ std::string ClassificationMetrics::table(int columns) const {
   if (numbered) headings.insert(headings.begin(), ">");
   TextTable table(headings);
   const std::vector<ClassReport> reports = per_class();
+  int64_t left_out = 0;
   for (size_t c = 0; c < reports.size(); ++c) {
     const ClassReport& report = reports[c];
+    if (!matrix && !report.occurs()) {
+      ++left_out;
+      continue;
+    }
     const auto cell = [](bool measured, double value) {
       return measured ? fmt::format("{:.4f}", value) : std::string("-");
     };
@@ -271,6 +277,10 @@ std::string ClassificationMetrics::table(int columns) const {
     table.add(std::move(row));
   }
   std::string text = table.str();
+  if (left_out > 0) {
+    text +=
+        fmt::format("and {} without {} and predictions\n", counted(left_out, "class"), examples_);
+  }
   if (top_k_ > 0) {
     text += fmt::format("among the {} most probable: {:.4f}\n", top_k_, top_k_accuracy());
   }

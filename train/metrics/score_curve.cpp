@@ -1,6 +1,7 @@
 #include "train/metrics/score_curve.h"
 
 #include "core/error.h"
+#include "data/parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -73,7 +74,7 @@ ScoreCurve score_curve(std::span<const float> scores, std::span<const uint8_t> p
 }
 
 ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_class) {
-  if (examples.ranks < std::ssize(examples.classes)) {
+  if (!examples.knows_all()) {
     fail(ErrorKind::internal, "score_curve: expected probabilities of all {} classes, got {}",
          examples.classes.size(), examples.ranks);
   }
@@ -84,6 +85,45 @@ ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_clas
     positive.push_back(examples.labels[static_cast<size_t>(i)] == positive_class);
   }
   return score_curve(scores, positive);
+}
+
+// Counts the pairs in which a positive example scores higher, as ScoreCurve::roc_auc() does by
+// sorting, but sorts the few positive examples of each class only.
+std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples) {
+  if (!examples.knows_all()) return std::nullopt;
+  const int64_t classes = std::ssize(examples.classes);
+  std::vector<std::vector<float>> positives(examples.classes.size());
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    const int32_t label = examples.labels[static_cast<size_t>(i)];
+    positives[static_cast<size_t>(label)].push_back(examples.probability(i, label));
+  }
+  for (std::vector<float>& own : positives) std::ranges::sort(own);
+  std::vector<double> won(examples.classes.size());
+  constexpr int64_t block = 64;  // classes whose scores lie side by side
+  parallel_for((classes + block - 1) / block, -1, [&](int64_t number) {
+    const int64_t begin = number * block, end = std::min(begin + block, classes);
+    for (int64_t i = 0; i < examples.size(); ++i) {
+      for (int64_t c = begin; c < end; ++c) {
+        const std::vector<float>& own = positives[static_cast<size_t>(c)];
+        if (own.empty() || examples.labels[static_cast<size_t>(i)] == c) continue;
+        const auto equal =
+            std::ranges::equal_range(own, examples.probability(i, static_cast<int32_t>(c)));
+        won[static_cast<size_t>(c)] += static_cast<double>(own.end() - equal.end()) +
+                                       static_cast<double>(std::ssize(equal)) / 2;
+      }
+    }
+  });
+  RestAreas all;
+  for (size_t c = 0; c < won.size(); ++c) {
+    const double pairs = static_cast<double>(positives[c].size()) *
+                         static_cast<double>(examples.size() - std::ssize(positives[c]));
+    if (pairs == 0) continue;
+    all.mean += won[c] / pairs;
+    ++all.classes;
+  }
+  if (all.classes == 0) return std::nullopt;
+  all.mean /= static_cast<double>(all.classes);
+  return all;
 }
 
 Interval wilson_interval(int64_t correct, int64_t count) {

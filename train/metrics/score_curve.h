@@ -46,9 +46,16 @@ struct ScoreCurve {
 
 /// `positive` holds 0 or 1 for each score.
 ScoreCurve score_curve(std::span<const float> scores, std::span<const uint8_t> positive);
-/// By the probability of `positive_class`, of a classification into at most ValidationExamples's
-/// `ranks` classes: others list no probability of each.
+/// The curve of `positive_class`'s probability, of examples that know all probabilities.
 ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_class);
+
+/// Areas under ROC curves, of each class against the rest.
+struct RestAreas {
+  double mean = 0;      ///< scikit-learn's roc_auc_score(multi_class="ovr")
+  int64_t classes = 0;  ///< that the mean is of: the others have no examples
+};
+/// Unset where the examples do not know all probabilities, or have one class only.
+std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples);
 
 /// Bounds of a fraction.
 struct Interval {

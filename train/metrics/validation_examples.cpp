@@ -19,7 +19,7 @@ constexpr int64_t most_forecast_numbers = 1'000'000;
 
 // Calls `visit` on each array that has `width` elements of four bytes an example.
 template <class Examples, class Visit>
-void each_array(Examples& examples, Visit visit) {
+void each_array(Examples& examples, bool scores, Visit visit) {
   const auto ranks = static_cast<size_t>(examples.ranks);
   const size_t outputs = static_cast<size_t>(examples.horizon) * examples.targets.size();
   if (examples.is_forecast()) {
@@ -30,6 +30,7 @@ void each_array(Examples& examples, Visit visit) {
     visit(examples.ranked, ranks);
     visit(examples.probabilities, ranks);
     visit(examples.losses, size_t{1});
+    if (scores) visit(examples.scores, examples.classes.size());
   }
 }
 
@@ -47,18 +48,18 @@ const char* take_bytes(const char* from, std::vector<T>& values, size_t count) {
 }
 
 // Appends the examples that another rank has packed.
-void unpack_examples(const std::string& bytes, size_t count, std::vector<int64_t>& indices,
-                     ValidationExamples& all) {
+void unpack_examples(const std::string& bytes, size_t count, bool scores,
+                     std::vector<int64_t>& indices, ValidationExamples& all) {
   const char* from = take_bytes(bytes.data(), indices, count);
-  each_array(all,
+  each_array(all, scores,
              [&](auto& values, size_t width) { from = take_bytes(from, values, count * width); });
 }
 
-void sort_examples(std::span<const int64_t> indices, ValidationExamples& examples) {
+void sort_examples(std::span<const int64_t> indices, bool scores, ValidationExamples& examples) {
   std::vector<size_t> order(indices.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, {}, [&](size_t i) { return indices[i]; });
-  each_array(examples, [&]<class T>(std::vector<T>& values, size_t width) {
+  each_array(examples, scores, [&]<class T>(std::vector<T>& values, size_t width) {
     std::vector<T> sorted;
     sorted.reserve(values.size());
     for (const size_t i : order) {
@@ -83,6 +84,9 @@ int64_t ValidationExamples::size() const {
 }
 
 float ValidationExamples::probability(int64_t example, int32_t of_class) const {
+  if (!scores.empty()) {
+    return scores[static_cast<size_t>(example * std::ssize(classes) + of_class)];
+  }
   const auto first = ranked.begin() + example * ranks;
   const auto found = std::find(first, first + ranks, of_class);
   return found == first + ranks ? 0 : probabilities[static_cast<size_t>(found - ranked.begin())];
@@ -93,7 +97,8 @@ double example_loss(float probability) {
   return std::abs(std::log(static_cast<double>(limited)));
 }
 
-ExampleCollector::ExampleCollector(const Signature& signature, int64_t examples) {
+ExampleCollector::ExampleCollector(const Signature& signature, int64_t examples, bool scores)
+    : scores_(scores && examples * std::ssize(signature.classes) <= most_scores) {
   own_.of = signature.examples();
   own_.classes = signature.classes;
   own_.ranks = std::min(most_ranks, std::ssize(signature.classes));
@@ -126,6 +131,7 @@ void ExampleCollector::add_classification(std::span<const float> probabilities, 
   own_.labels.push_back(static_cast<int32_t>(label));
   own_.losses.push_back(
       static_cast<float>(example_loss(probabilities[static_cast<size_t>(label)])));
+  if (scores_) own_.scores.insert(own_.scores.end(), probabilities.begin(), probabilities.end());
   std::array<int32_t, most_ranks> best{};
   size_t count = 0;
   for (size_t c = 0; c < probabilities.size(); ++c) {
@@ -159,9 +165,14 @@ void ExampleCollector::add_forecast(std::span<const float> outputs, const Foreca
 // They come a block at a time, as one message cannot hold any number of them.
 ValidationExamples ExampleCollector::of_all_ranks(RankGroup& ranks) {
   constexpr size_t block = 4096;
-  ValidationExamples own = own_, all;
-  each_array(own_, [](auto& values, size_t) { values.clear(); });
-  all = own_;
+  ValidationExamples own = std::move(own_), all;
+  all.of = own.of;
+  all.classes = own.classes;
+  all.ranks = own.ranks;
+  all.targets = own.targets;
+  all.horizon = own.horizon;
+  all.every = own.every;
+  own_ = all;
   std::vector<int64_t> indices = std::exchange(indices_, {}), all_indices;
   if (ranks.world() == 1) {
     all = std::move(own);
@@ -176,17 +187,17 @@ ValidationExamples ExampleCollector::of_all_ranks(RankGroup& ranks) {
       std::string bytes;
       const size_t mine = in_block(indices.size());
       append_bytes(bytes, indices.data() + begin * (mine > 0), mine);
-      each_array(own, [&](const auto& values, size_t width) {
+      each_array(own, scores_, [&](const auto& values, size_t width) {
         append_bytes(bytes, values.data() + begin * width * (mine > 0), mine * width);
       });
       const std::vector<std::string> parts = ranks.all_gather(bytes);
       if (!ranks.leads()) continue;
       for (size_t rank = 0; rank < parts.size(); ++rank) {
-        unpack_examples(parts[rank], in_block(counts[rank]), all_indices, all);
+        unpack_examples(parts[rank], in_block(counts[rank]), scores_, all_indices, all);
       }
     }
   }
-  if (!std::ranges::is_sorted(all_indices)) sort_examples(all_indices, all);
+  if (!std::ranges::is_sorted(all_indices)) sort_examples(all_indices, scores_, all);
   return all;
 }
 

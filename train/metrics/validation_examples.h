@@ -28,6 +28,7 @@ struct ValidationExamples {
   std::vector<int32_t> ranked = {};       ///< (n, k), classes, the most probable first
   std::vector<float> probabilities = {};  ///< (n, k), theirs
   std::vector<float> losses = {};         ///< (n), example_loss() of the label
+  std::vector<float> scores = {};  ///< (n, classes), all probabilities; empty where not collected
   /// (n), relative to the data's folder, bytes as on disk: of an image or a text's file; of a line
   /// "file:line". Empty where they are not known.
   std::vector<std::string> paths = {};
@@ -45,6 +46,8 @@ struct ValidationExamples {
   bool is_correct(int64_t example) const {
     return predicted(example) == labels[static_cast<size_t>(example)];
   }
+  /// Whether probability() knows those of all classes.
+  bool knows_all() const { return !scores.empty() || ranks == std::ssize(classes); }
   /// The probability of one of an example's classes; 0 where it is not listed.
   float probability(int64_t example, int32_t of_class) const;
 };
@@ -59,12 +62,16 @@ void write_validation_examples(const std::filesystem::path& file,
 /// write_validation_examples() does not write: any bytes are safe to read.
 ValidationExamples read_validation_examples(const std::filesystem::path& file);
 
+/// The probabilities that an ExampleCollector with `scores` keeps: 200 MB.
+inline constexpr int64_t most_scores = 50'000'000;
+
 /// The examples of a rank, batch by batch.
 class ExampleCollector {
  public:
   /// `examples`: those of all ranks, as far as they are known; of windows as many are kept as hold
-  /// 1,000,000 numbers. Not for language models.
-  ExampleCollector(const Signature& signature, int64_t examples);
+  /// 1,000,000 numbers. `scores`: also all probabilities of classes, where those of all examples
+  /// are at most most_scores. Not for language models.
+  ExampleCollector(const Signature& signature, int64_t examples, bool scores = false);
 
   /// Adds probabilities (N, classes) as an OutputObserver, or forecasts (N, horizon x targets).
   void add(const Tensor& outputs, const Batch& batch);
@@ -77,6 +84,7 @@ class ExampleCollector {
   void add_forecast(std::span<const float> outputs, const ForecastBases& bases, int64_t window);
 
   ValidationExamples own_;  // in the order of the batches
+  bool scores_;
   std::vector<int64_t> indices_;
 };
 

@@ -1,4 +1,5 @@
 // Which classes the network takes for which: confusion matrix, and figures per class.
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/draw/matrix.h"
 #include "core/io/counted.h"
@@ -45,18 +46,14 @@ std::string pairs_table(const ClassCounts& classes, std::vector<ConfusedPair> pa
                         std::string_view of) {
   const size_t all = pairs.size();
   pairs.resize(std::min(all, most_pairs));
-  std::string html = fmt::format(
-      "<h3>Most often confused</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th "
-      "scope=\"col\">label</th><th scope=\"col\">predicted</th><th scope=\"col\">{}</th><th "
-      "scope=\"col\">of the label</th></tr></thead>\n<tbody>\n",
-      of);
+  HtmlTable table({"label", "predicted", std::string(of), "of the label"});
   for (const auto& [label, predicted, count] : pairs) {
-    html += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
-        markup(classes.classes[label]), markup(classes.classes[predicted]), grouped(count),
-        percent_text(static_cast<double>(count) / static_cast<double>(labelled(classes, label))));
+    table.row().text(classes.classes[label]).text(classes.classes[predicted]);
+    table.number(grouped(count))
+        .number(percent_text(static_cast<double>(count) /
+                             static_cast<double>(labelled(classes, label))));
   }
-  html += "</tbody>\n</table></div>\n";
+  std::string html = "<h3>Most often confused</h3>\n" + table.str();
   if (all > pairs.size()) {
     html += report_note(fmt::format("The {} most frequent of {} pairs.", pairs.size(),
                                     grouped(static_cast<int64_t>(all))));
@@ -81,36 +78,24 @@ struct ClassRow {
 
 std::string class_table(const ClassCounts& classes, std::span<const ClassRow> rows,
                         std::string_view of) {
-  std::string html = fmt::format(
-      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">no.</th><th "
-      "scope=\"col\">class</th><th scope=\"col\">{}</th><th scope=\"col\">precision</th><th "
-      "scope=\"col\">recall</th><th scope=\"col\">95 % interval</th><th scope=\"col\">F1</th></tr>"
-      "</thead>\n<tbody>\n",
-      of);
+  HtmlTable table({"no.", "class", std::string(of), "precision", "recall", "95 % interval", "F1"});
   const auto number = [](bool known, double value) {
-    return known ? fmt::format("<td class=\"number\">{:.3f}</td>", value)
-                 : std::string("<td class=\"number\">–</td>");
+    return known ? fmt::format("{:.3f}", value) : std::string("–");
   };
   for (const ClassRow& row : rows) {
+    const bool occurs = row.examples > 0;
     const Interval bounds = wilson_interval(row.correct, row.examples);
-    html += fmt::format(
-        "<tr><td class=\"number\">{}</td><td>{}</td><td class=\"number\">{}</td>{}{}<td "
-        "class=\"number\">{}</td>{}</tr>\n",
-        row.number + 1, markup(classes.classes[row.number]), grouped(row.examples),
-        number(row.predicted > 0, row.precision()), number(row.examples > 0, row.recall()),
-        row.examples > 0 ? fmt::format("{:.2f}–{:.2f}", bounds.low, bounds.high) : "–",
-        number(row.examples > 0, row.f1()));
+    table.row().number(fmt::to_string(row.number + 1)).text(classes.classes[row.number]);
+    table.number(grouped(row.examples)).number(number(row.predicted > 0, row.precision()));
+    table.number(number(occurs, row.recall()));
+    table.number(occurs ? fmt::format("{:.2f}–{:.2f}", bounds.low, bounds.high) : "–");
+    table.number(number(occurs, row.f1()));
   }
-  return html + "</tbody>\n</table></div>\n";
+  return table.str();
 }
 
 std::string validated(const RunRecord& run) {
   return run.best ? run.best->of : run.validation ? run.validation->of : "examples";
-}
-
-bool classifies(const RunRecord& run) {
-  const std::string kind = run.setting("data.kind", "images");
-  return kind != "series" && kind != "language";
 }
 
 std::string no_classes_text(const RunRecord& run) {
@@ -119,6 +104,11 @@ std::string no_classes_text(const RunRecord& run) {
 }
 
 }  // namespace
+
+bool classifies(const RunRecord& run) {
+  const std::string kind = run.setting("data.kind", "images");
+  return kind != "series" && kind != "language";
+}
 
 std::string confusion_section(const RunRecord& run) {
   constexpr std::string_view heading = "Confusion matrix";
@@ -171,7 +161,7 @@ std::string per_class_section(const RunRecord& run) {
     return report_section("classes", heading, class_table(run.classes, rows, of));
   }
   std::vector<ClassRow> worst = rows;
-  std::erase_if(worst, [](const ClassRow& row) { return row.examples == 0; });
+  std::erase_if(worst, [](const ClassRow& row) { return row.examples == 0 || row.f1() == 1; });
   std::ranges::stable_sort(worst, {}, &ClassRow::f1);
   worst.resize(std::min(worst.size(), worst_classes));
   const std::string all = n > most_rows
@@ -179,12 +169,14 @@ std::string per_class_section(const RunRecord& run) {
                                             grouped(static_cast<int64_t>(n)))
                               : fmt::format("All {} classes", grouped(static_cast<int64_t>(n)));
   rows.resize(std::min(n, most_rows));
-  return report_section(
-      "classes", heading,
-      fmt::format("<h3>The {} of the lowest F1</h3>\n{}<details><summary>{}</summary>\n{}"
-                  "</details>\n",
-                  worst.size(), class_table(run.classes, worst, of), all,
-                  class_table(run.classes, rows, of)));
+  std::string html;
+  if (!worst.empty()) {
+    html = fmt::format("<h3>The {} of the lowest F1</h3>\n{}", worst.size(),
+                       class_table(run.classes, worst, of));
+  }
+  return report_section("classes", heading,
+                        html + fmt::format("<details><summary>{}</summary>\n{}</details>\n", all,
+                                           class_table(run.classes, rows, of)));
 }
 
 }  // namespace whisker

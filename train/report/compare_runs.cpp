@@ -1,6 +1,7 @@
 #include "train/report/compare_runs.h"
 
 #include "core/draw/chart.h"
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/error.h"
 #include "core/io/counted.h"
@@ -9,7 +10,6 @@
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
-#include "train/config/config.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/score_curve.h"
 #include "train/report/report_sections.h"
@@ -129,7 +129,7 @@ class Comparison {
       }
       charts += chart_svg(chart);
     }
-    return report_section("curves", "Curves", "<div class=\"charts\">\n" + charts + "</div>\n");
+    return report_section("curves", "Curves", charts_html(charts));
   }
 
   std::string accuracy_text(int64_t correct, int64_t count) const {
@@ -140,12 +140,8 @@ class Comparison {
   }
 
   std::string figures() const {
-    std::string html =
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">run</th><th scope=\"col\">"
-        "chosen by</th><th scope=\"col\">on its own validation set</th><th "
-        "scope=\"col\">examples</th><th "
-        "scope=\"col\">on the common ones</th><th scope=\"col\">best epoch</th><th scope=\"col\">"
-        "time</th></tr></thead>\n<tbody>\n";
+    HtmlTable table({"run", "chosen by", "on its own validation set", "examples",
+                     "on the common ones", "best epoch", "time", "began"});
     for (const ComparedRun& run : runs_) {
       const RunRecord& record = run.record;
       std::string own = "not validated";
@@ -162,15 +158,15 @@ class Comparison {
       for (const std::string& key : common_) {
         correct += record.validation->is_correct(run.examples.at(key));
       }
-      html += fmt::format(
-          "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td>{}</td><td "
-          "class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
-          markup(run.title), markup(record.metric()), own,
-          record.best && record.best->examples >= 0 ? grouped(record.best->examples) : "–",
-          common_.empty() ? "–" : accuracy_text(correct, std::ssize(common_)),
-          record.best ? fmt::format("{}", record.best->epoch) : "–", human_seconds(record.seconds));
+      table.row().text(run.title).text(record.metric()).text(own);
+      table.number(record.best && record.best->examples >= 0 ? grouped(record.best->examples)
+                                                             : "–");
+      table.text(common_.empty() ? "–" : accuracy_text(correct, std::ssize(common_)));
+      table.number(record.best ? fmt::to_string(record.best->epoch) : "–");
+      table.number(human_seconds(record.seconds));
+      table.text(record.dates.began.empty() ? "not known" : record.dates.began);
     }
-    html += "</tbody>\n</table></div>\n";
+    std::string html = table.str();
     if (classify()) {
       html += report_note(fmt::format(
           "{} in all runs, by their {} and label; in brackets 95 % intervals. Of intervals that "
@@ -188,13 +184,17 @@ class Comparison {
   std::string settings() const {
     // Before all runs the defaults: what a key means that is younger than a run.
     std::map<std::string, std::vector<std::string>> values;
-    collect(YamlNode::parse(print_config({}), "defaults"), "", 0, values);
-    for (size_t i = 0; i < runs_.size(); ++i) collect(runs_[i].record.config, "", i + 1, values);
-    std::string html = "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">setting</th>";
-    for (const ComparedRun& run : runs_) {
-      html += fmt::format("<th scope=\"col\">{}</th>", markup(run.title));
+    for (size_t i = 0; i <= runs_.size(); ++i) {
+      for (const auto& [key, text] :
+           i == 0 ? usual_settings() : settings_of(runs_[i - 1].record.config)) {
+        std::vector<std::string>& of_runs = values[key];
+        of_runs.resize(i, unset);
+        of_runs.push_back(text);
+      }
     }
-    html += "</tr></thead>\n<tbody>\n";
+    std::vector<std::string> heads = {"setting"};
+    for (const ComparedRun& run : runs_) heads.push_back(run.title);
+    HtmlTable table(heads);
     bool any = false;
     for (auto& [key, of_runs] : values) {
       const bool rules = key.ends_with("rules");  // older runs keep theirs
@@ -203,36 +203,13 @@ class Comparison {
         if (value == unset && !rules) value = of_runs[0];
       }
       of_runs.erase(of_runs.begin());
-      if (key == "name" || key == "runs" ||
-          std::ranges::count(of_runs, of_runs[0]) == std::ssize(of_runs)) {
-        continue;
-      }
+      if (std::ranges::count(of_runs, of_runs[0]) == std::ssize(of_runs)) continue;
       any = true;
-      html += fmt::format("<tr><th scope=\"row\">{}</th>", markup(key));
-      for (const std::string& value : of_runs) {
-        html += fmt::format("<td class=\"value\">{}</td>", markup(value, KeptLines::all));
-      }
-      html += "</tr>\n";
+      table.row().name(key);
+      for (const std::string& value : of_runs) table.lines(value);
     }
     return report_section("settings", "Settings that differ",
-                          any ? html + "</tbody>\n</table></div>\n"
-                              : report_note("None: the configurations are alike."));
-  }
-
-  static void collect(const YamlNode& node, const std::string& path, size_t run,
-                      std::map<std::string, std::vector<std::string>>& values) {
-    if (!node.is_map() || path == "model") {
-      std::string text = node.is_scalar() ? node.text() : node.emit();
-      while (text.ends_with('\n')) text.pop_back();
-      std::vector<std::string>& of_runs = values[path];
-      of_runs.resize(run, unset);
-      of_runs.push_back(without_folders(text));
-      return;
-    }
-    for (size_t i = 0; i < node.size(); ++i) {
-      const std::string& key = node.keys()[i];
-      collect(node[i], path.empty() ? key : path + "." + key, run, values);
-    }
+                          any ? table.str() : report_note("None: the configurations are alike."));
   }
 
   std::string disagreements() const {
@@ -248,37 +225,46 @@ class Comparison {
       if (classes.size() > 1) keys.push_back(key);
     }
     const size_t all = keys.size();
+    std::ranges::stable_partition(keys, [&](const auto& key) { return !shown_of(key).empty(); });
     keys.resize(std::min(all, most_disagreements));
     if (keys.empty()) {
       return report_section(
           "disagreements", "Examples on which they disagree",
           report_note(common_.empty() ? "There are no common ones." : "None of the common ones."));
     }
-    std::string html =
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">example</th><th "
-        "scope=\"col\">label</th>";
-    for (const ComparedRun& run : runs_) {
-      html += fmt::format("<th scope=\"col\">{}</th>", markup(run.title));
-    }
-    html += "</tr></thead>\n<tbody>\n";
+    std::vector<std::string> heads = {"example", "label"};
+    for (const ComparedRun& run : runs_) heads.push_back(run.title);
+    HtmlTable table(heads);
     for (const std::string& key : keys) {
       const ValidationExamples& first = *runs_[0].record.validation;
       const auto at = static_cast<size_t>(runs_[0].examples.at(key));
       const std::string& label = first.classes[static_cast<size_t>(first.labels[at])];
-      html += fmt::format("<tr><td>{}</td><td>{}</td>",
-                          markup(at < first.paths.size() ? first.paths[at] : fmt::format("{}", at)),
-                          markup(label));
+      const std::string path = at < first.paths.size() ? first.paths[at] : fmt::to_string(at);
+      table.row().html(shown_of(key) + markup(path)).text(label);
       for (const ComparedRun& run : runs_) {
         const std::string& one = said(run, key);
-        html += fmt::format("<td>{} {}</td>", one == label ? "✓" : "✗", markup(one));
+        table.text(fmt::format("{} {}", one == label ? "✓" : "✗", one));
       }
-      html += "</tr>\n";
     }
-    html += "</tbody>\n</table></div>\n";
+    std::string html = table.str();
     html += report_note(fmt::format(
         "{} of {} common ones{}.", grouped(static_cast<int64_t>(all)), grouped(std::ssize(common_)),
         all > keys.size() ? fmt::format("; the first {} are listed", keys.size()) : ""));
     return report_section("disagreements", "Examples on which they disagree", html);
+  }
+
+  // The image or text, where it is among the worst mistakes that a run has kept; else "".
+  std::string shown_of(const std::string& key) const {
+    for (const ComparedRun& run : runs_) {
+      const auto& kept = run.record.examples;
+      if (!kept || kept->epoch != run.record.validation->epoch) continue;
+      const auto found =
+          std::ranges::find(kept->mistakes, run.examples.at(key), &ReportExample::index);
+      if (found == kept->mistakes.end()) continue;
+      if (!found->seen.empty()) return image_html(found->seen, "what a network saw") + "<br>";
+      return markup(found->text) + "<br>";
+    }
+    return "";
   }
 
   std::vector<ComparedRun> runs_;

@@ -1,5 +1,6 @@
 // Loss, metric and learning rate over the epochs; where the time went.
 #include "core/draw/chart.h"
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/io/duration.h"
 #include "core/io/text.h"
@@ -18,11 +19,6 @@ constexpr size_t most_points = 250;
 constexpr double chart_width = 400, chart_height = 290;
 
 using Points = std::vector<std::pair<double, double>>;
-
-double logged_value(const LoggedValues& values, std::string_view name) {
-  const auto found = values.find(name);
-  return found == values.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
-}
 
 Points by_epoch(const RunRecord& run, std::string_view name) {
   Points points;
@@ -59,11 +55,11 @@ ChartSeries series_of(std::string name, const Points& points) {
   return series;
 }
 
-// By steps where a few were logged, else by epochs.
+// Points by steps or by epochs, whichever were logged more often.
 Points training_points(const RunRecord& run, std::string_view of_steps,
                        std::string_view of_epochs) {
-  Points points = by_step(run, of_steps);
-  return points.size() >= 4 ? points : by_epoch(run, of_epochs);
+  Points steps = by_step(run, of_steps), epochs = by_epoch(run, of_epochs);
+  return steps.size() > epochs.size() ? steps : epochs;
 }
 
 std::string in_words(std::string name) {
@@ -145,12 +141,15 @@ std::string curves_section(const RunRecord& run) {
                 series_of("validation", by_epoch(run, "val_" + metric))},
                true);
   }
-  Points rates = by_step(run, "learning_rate");
-  if (rates.size() < 4) rates = by_epoch(run, "learning_rate");
-  charts.add("learning rate", {.label = "learning rate", .low = 0}, {series_of("", rates)}, false);
-  charts.add("gradient norm", {.label = "gradient norm", .low = 0},
-             {series_of("", by_step(run, "gradient_norm"))}, false);
-  std::string html = fmt::format("<div class=\"charts\">\n{}</div>\n", charts.html());
+  const Points rates = training_points(run, "learning_rate", "learning_rate");
+  const bool ends = rates.size() > by_step(run, "learning_rate").size();
+  charts.add(ends ? "learning rate at an epoch's end" : "learning rate",
+             {.label = "learning rate", .low = 0}, {series_of("", rates)}, false);
+  if (const Points norms = by_step(run, "gradient_norm"); norms.size() > 1) {
+    charts.add("gradient norm", {.label = "gradient norm", .low = 0}, {series_of("", norms)},
+               false);
+  }
+  std::string html = charts_html(charts.html());
   html += report_note(
       "The training loss is that of training: with augmentation, dropout, label smoothing and "
       "class "
@@ -180,17 +179,15 @@ std::string time_section(const RunRecord& run) {
       "waiting for batches: more data.workers or data.cache help where this is large",
       "forward, backward and the optimizer", "the validation set", "writing weights and state",
       "metrics.jsonl and messages"};
-  std::string html =
-      "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">what</th><th scope=\"col\">time"
-      "</th><th scope=\"col\">part</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n";
+  HtmlTable table({"what", "time", "part", ""});
   for (size_t i = 0; i < seconds.size(); ++i) {
-    html += fmt::format(
-        "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{:.1f} %</td><td><span "
-        "class=\"bar\" style=\"width:{:.0f}px\"></span><span class=\"path\">{}</span></td></tr>\n",
-        stage_names[i], human_seconds(seconds[i]), 100 * seconds[i] / all, 120 * seconds[i] / all,
-        about[i]);
+    table.row().text(stage_names[i]).number(human_seconds(seconds[i]));
+    table.number(percent_text(seconds[i] / all));
+    table.html(fmt::format(
+        "<span class=\"bar\" style=\"width:{:.0f}px\"></span><span class=\"path\">{}</span>",
+        120 * seconds[i] / all, about[i]));
   }
-  html += "</tbody>\n</table></div>\n";
+  std::string html = table.str();
   double speed = 0;
   for (const auto& [at, values] : run.steps) {
     const double rate = logged_value(values, "images_per_s");

@@ -1,5 +1,6 @@
 #include "train/report/evaluation_report.h"
 
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/draw/page.h"
 #include "core/error.h"
@@ -45,6 +46,7 @@ RunRecord record_of(EvaluationRecord& evaluation) {
   if (const auto* counted = dynamic_cast<const ClassificationMetrics*>(&evaluation.metrics)) {
     const auto confusion = counted->confusion();
     run.classes = {.classes = signature.classes, .confusion = {confusion.begin(), confusion.end()}};
+    if (counted->top_k() == 5) run.best->values.emplace("top_5", counted->top_k_accuracy());
   }
   if (evaluation.examples.size() > 0) run.validation = std::move(evaluation.examples);
   return run;
@@ -148,6 +150,25 @@ std::string examples_sections(const EvaluationRecord& evaluation, const Validati
          pairs_section(all, cards);
 }
 
+std::string measured_section(const EvaluationRecord& evaluation, const RunRecord& run) {
+  HtmlTable table;
+  const auto file = evaluation.weights.substr(evaluation.weights.rfind('/') + 1);
+  table.row().name("weights").lines(file);
+  std::string data;
+  for (const std::string& one : evaluation.data) {
+    data += (data.empty() ? "" : ", ") + without_folders(one);
+  }
+  table.row().name("data").lines(data);
+  table.row().name(run.best->of).lines(grouped(run.best->examples));
+  for (const auto& [name, value] : run.best->values)
+    table.row().name(name).lines(figure_text(value));
+  table.row().name("precision").lines(name_of(evaluation.network.arena().compute_dtype()));
+  if (const auto& calibration = evaluation.network.signature().calibration) {
+    table.row().name("temperature").lines(calibration->text());
+  }
+  return report_section("measured", "What was measured", table.str());
+}
+
 }  // namespace
 
 bool is_evaluation_report(std::string_view content) {
@@ -159,8 +180,8 @@ std::string evaluation_report(EvaluationRecord evaluation) {
   if (run.validation) run.validation->paths = without_common_folder(evaluation.paths);
   std::string lead = fmt::format("<p class=\"sentence\">{}</p>\n", markup(evaluation_text(run)));
   std::string body;
-  for (const auto section : {forecast_section, confusion_section, per_class_section,
-                             calibration_section, two_class_section}) {
+  for (const auto section :
+       {forecast_section, confusion_section, per_class_section, calibration_section, roc_section}) {
     body += section(run);
   }
   if (run.validation && !run.validation->is_forecast()) {
@@ -178,6 +199,7 @@ std::string evaluation_report(EvaluationRecord evaluation) {
                                 "examples that have a class, and this network was trained on {}.",
                                 evaluation.network.signature().examples())));
   }
+  body += measured_section(evaluation, run);
   const std::string& path = evaluation.weights;
   return report_page("Evaluation of " + path.substr(path.rfind('/') + 1), lead, body,
                      evaluation_mark);

@@ -16,6 +16,7 @@ struct EvaluationRecord {
   const Network& network;
   const Metrics& metrics;
   std::string weights;                  ///< their file
+  std::vector<std::string> data = {};   ///< names of what was measured on
   ValidationExamples examples = {};     ///< empty of a language model; without paths
   std::vector<std::string> paths = {};  ///< (n), of files to open, or "file:line"
   std::vector<std::string> shown = {};  ///< (n), texts or a row's values; empty of images

@@ -68,6 +68,7 @@ std::string model_card(const RunRecord& run) {
   const std::string kind = run.setting("data.kind", "images");
   std::string text = front_matter(run, task_of(kind));
   text += fmt::format("\n# {}\n\n{}\n\n", plain(run.name), plain(verdict_text(run)));
+  if (!run.dates.began.empty()) text += plain(dates_text(run)) + "\n\n";
   text += "The weights are `best.safetensors`; `report.html` shows the run.\n\n";
   text += "## Licence\n\n" + std::string(open_answer) + "\n## Intended use\n\n" +
           std::string(open_answer) + "\n## Limits and risks\n\n" + std::string(open_answer);

@@ -1,8 +1,10 @@
 // Whether probabilities are what they say, and what a threshold between two classes costs.
 #include "core/draw/chart.h"
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/io/text.h"
 #include "train/metrics/calibration.h"
+#include "train/metrics/example_figures.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/score_curve.h"
 #include "train/report/report_sections.h"
@@ -40,8 +42,15 @@ double precision_of(const ScoreCurve&, const ScorePoint& point) {
   return point.precision();
 }
 
-std::string area_text(std::optional<double> area) {
-  return area ? fmt::format("{:.4f}", *area) : "not measured";
+// The section of more than two classes.
+std::string roc_of_classes(const ValidationExamples& all) {
+  const std::string areas =
+      all.knows_all() ? rest_areas_text(all, roc_auc_ovr(all))
+                      : "not known, as a run keeps the five most probable classes of an example; "
+                        "whisker evaluate --report measures it";
+  return report_section(
+      "roc", "ROC",
+      fmt::format("<p>Area under the ROC curve, each class against the rest: {}.</p>\n", areas));
 }
 
 Chart square_chart(std::string title, std::string x, std::string y) {
@@ -53,30 +62,22 @@ Chart square_chart(std::string title, std::string x, std::string y) {
 }
 
 std::string threshold_table(const ScoreCurve& curve, const std::string& positive) {
-  std::string html = fmt::format(
-      "<h3>The threshold that a precision needs</h3>\n<div "
-      "class=\"scroll\"><table>\n<thead><tr><th "
-      "scope=\"col\">precision of at least</th><th scope=\"col\">{0} from</th><th "
-      "scope=\"col\">precision</th><th scope=\"col\">recall</th><th scope=\"col\">called {0}</th>"
-      "</tr></thead>\n<tbody>\n",
-      markup(positive));
+  HtmlTable table(
+      {"precision of at least", positive + " from", "precision", "recall", "called " + positive});
   for (const double precision : {0.8, 0.9, 0.95, 0.99}) {
     const std::optional<ScorePoint> point = curve.at_precision(precision);
-    html += fmt::format("<tr><td class=\"number\">{:.2f}</td>", precision);
-    html += point ? fmt::format(
-                        "<td class=\"number\">{:.4f}</td><td class=\"number\">{:.3f}</td>"
-                        "<td class=\"number\">{:.3f}</td><td class=\"number\">{}</td></tr>\n",
-                        point->threshold, point->precision(), curve.recall(*point),
-                        grouped(point->true_positives + point->false_positives))
-                  : "<td colspan=\"4\">no threshold reaches it</td></tr>\n";
+    table.row().number(fmt::format("{:.2f}", precision));
+    if (!point) {
+      table.text("no threshold reaches it").text("").text("").text("");
+      continue;
+    }
+    table.number(fmt::format("{:.4f}", point->threshold));
+    table.number(fmt::format("{:.3f}", point->precision()));
+    table.number(fmt::format("{:.3f}", curve.recall(*point)));
+    table.number(grouped(point->true_positives + point->false_positives));
   }
-  return html + "</tbody>\n</table></div>\n" +
+  return "<h3>The threshold that a precision needs</h3>\n" + table.str() +
          report_note("Chosen on these examples: measure it on others before it is relied on.");
-}
-
-bool has_classes(const RunRecord& run) {
-  const std::string kind = run.setting("data.kind", "images");
-  return kind != "series" && kind != "language";
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ std::string no_examples_text(const RunRecord& run) {
 
 std::string calibration_section(const RunRecord& run) {
   constexpr std::string_view heading = "Reliability of the probabilities";
-  if (!has_classes(run)) return "";
+  if (!classifies(run)) return "";
   if (!run.validation) {
     return report_section("calibration", heading, report_note(no_examples_text(run)));
   }
@@ -116,8 +117,7 @@ std::string calibration_section(const RunRecord& run) {
                   .width = 370,
                   .height = 360};
   const double error = calibration.expected_error();
-  std::string html = fmt::format("<div class=\"charts\">\n{}{}</div>\n", chart_svg(reliability),
-                                 chart_svg(histogram));
+  std::string html = charts_html(chart_svg(reliability) + chart_svg(histogram));
   html += fmt::format(
       "<p>Expected calibration error: <strong>{:.4f}</strong>, over 15 equal bins. "
       "{}</p>\n",
@@ -131,10 +131,11 @@ std::string calibration_section(const RunRecord& run) {
   return report_section("calibration", heading, html);
 }
 
-std::string two_class_section(const RunRecord& run) {
+std::string roc_section(const RunRecord& run) {
   constexpr std::string_view heading = "ROC and precision-recall";
   const auto& named = run.validation ? run.validation->classes : run.classes.classes;
-  if (!has_classes(run) || named.size() != 2) return "";
+  if (!classifies(run) || named.size() < 2) return "";
+  if (named.size() > 2) return run.validation ? roc_of_classes(*run.validation) : "";
   if (!run.validation) {
     return report_section("roc", heading, report_note(no_examples_text(run)));
   }
@@ -184,14 +185,10 @@ std::string forecast_section(const RunRecord& run) {
       truth.y.push_back(static_cast<double>(all.truths[at]));
       forecast.y.push_back(static_cast<double>(all.predictions[at]));
     }
-    charts += chart_svg({.title = all.targets[static_cast<size_t>(target)],
-                         .x = {.label = "validation window"},
-                         .y = {.label = "value"},
-                         .series = {std::move(truth), std::move(forecast)},
-                         .width = 400,
-                         .height = 290});
+    charts += small_chart(all.targets[static_cast<size_t>(target)], "validation window", "value",
+                          {std::move(truth), std::move(forecast)});
   }
-  std::string html = fmt::format("<div class=\"charts\">\n{}</div>\n", charts);
+  std::string html = charts_html(charts);
   html += report_note(fmt::format(
       "Each point is {} ahead of what the network saw.{}{}",
       horizon == 1 ? "one step" : fmt::format("the last of {} steps", horizon),

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace whisker {
 
@@ -23,6 +25,10 @@ std::string image_html(std::string_view jpeg, std::string_view alt);
 std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown);
 /// "<p class=\"lead\">...</p>" of text.
 std::string report_note(std::string_view text);
+/// Curves of a section, beside others of them in charts_html().
+std::string small_chart(const std::string& title, const std::string& x, const std::string& y,
+                        std::vector<ChartSeries> series);
+std::string charts_html(std::string_view charts);
 /// "80.0 %"; "not measured" for NaN.
 std::string percent_text(double fraction);
 /// "images", without its s where `count` is 1.
@@ -30,6 +36,8 @@ std::string examples_text(int64_t count, std::string_view of);
 
 /// The result in one sentence, and the commands that use the run.
 std::string verdict_text(const RunRecord& run);
+/// When the run began and was resumed, in sentences; else why that is not known.
+std::string dates_text(const RunRecord& run);
 /// What an evaluation measured, in one sentence.
 std::string evaluation_text(const RunRecord& run);
 std::string use_commands(const RunRecord& run);
@@ -39,7 +47,7 @@ std::string curves_section(const RunRecord& run);
 std::string confusion_section(const RunRecord& run);
 std::string per_class_section(const RunRecord& run);
 std::string calibration_section(const RunRecord& run);
-std::string two_class_section(const RunRecord& run);
+std::string roc_section(const RunRecord& run);
 std::string mistakes_section(const RunRecord& run);
 std::string samples_section(const RunRecord& run);
 std::string forecast_section(const RunRecord& run);
@@ -49,10 +57,20 @@ std::string config_section(const RunRecord& run);
 std::string environment_section(const RunRecord& run);
 std::string commands_section(const RunRecord& run);
 
+/// Dotted keys and values of a configuration but runs and name, in order; the model's layers are
+/// one.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+Settings settings_of(const YamlNode& config);
+/// Those of this version's defaults.
+const Settings& usual_settings();
+
 /// A value of metrics.jsonl by epochs.
 ChartSeries epoch_series(const RunRecord& run, std::string_view key, std::string name);
 /// The metric that a curve is drawn of; "" for none but the loss.
 std::string curve_metric(const RunRecord& run);
+
+/// Whether the run's examples have classes.
+bool classifies(const RunRecord& run);
 
 /// Why there are no figures of the best weights; a clause without its end.
 std::string no_best_text(const RunRecord& run);

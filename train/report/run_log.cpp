@@ -4,21 +4,43 @@
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 namespace whisker {
 namespace {
 
 // Blocks of the log that the report shows otherwise, by how their first line begins; the indented
 // lines after it belong to it.
-constexpr std::string_view shown_otherwise[] = {
-    "epoch ",           "validation after", "loss over", "memory of",      "data and network ready",
-    "first step ",      "finished ",        "stopped",   "continue with:", "time is up",
-    "the last weights", "test: ",           "report: ",  "nothing to do: "};
+constexpr std::string_view shown_otherwise[] = {"epoch ",
+                                                "validation after",
+                                                "loss over",
+                                                "memory of",
+                                                "data and network ready",
+                                                "first step ",
+                                                "finished ",
+                                                "stopped",
+                                                "continue with:",
+                                                "time is up",
+                                                "the last weights",
+                                                "test: ",
+                                                "report: ",
+                                                "nothing to do: ",
+                                                "began ",
+                                                "resumed "};
 
 constexpr std::string_view endings[] = {"finished ", "stopped", "error: "};
 
 bool begins_with_any(std::string_view line, std::span<const std::string_view> beginnings) {
   return std::ranges::any_of(beginnings, [&](auto one) { return line.starts_with(one); });
+}
+
+std::vector<std::string_view> lines_of(std::string_view log) {
+  std::vector<std::string_view> lines;
+  for (size_t begin = 0, end = 0; begin < log.size(); begin = end + 1) {
+    end = std::min(log.find('\n', begin), log.size());
+    lines.push_back(log.substr(begin, end - begin));
+  }
+  return lines;
 }
 
 // What may stand before a path.
@@ -64,10 +86,7 @@ std::string told_of_run(std::string_view log) {
   const std::string_view first = log.substr(0, log.find('\n'));
   std::set<std::string_view> before, lines;
   bool kept = true;
-  for (size_t begin = 0; begin < log.size();) {
-    const size_t end = std::min(log.find('\n', begin), log.size());
-    const std::string_view line = log.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string_view line : lines_of(log)) {
     const bool indented = line.empty() || line.starts_with(' ');
     if (!indented) kept = !begins_with_any(line, shown_otherwise);
     if (line == first) before.merge(lines);
@@ -78,12 +97,23 @@ std::string told_of_run(std::string_view log) {
   return without_folders(told);
 }
 
+RunDates dates_of_run(std::string_view log) {
+  constexpr std::string_view began = "began ", resumed = "resumed ";
+  RunDates dates;
+  std::string_view resumes;  // unless there is nothing to do
+  for (const std::string_view line : lines_of(log)) {
+    if (line.starts_with(began) && dates.began.empty()) dates.began = line.substr(began.size());
+    if (line.starts_with(resumed)) resumes = line.substr(resumed.size());
+    if (!line.starts_with("continues at") || resumes.empty()) continue;
+    dates.resumed.emplace_back(resumes);
+    resumes = {};
+  }
+  return dates;
+}
+
 std::string how_it_ended(std::string_view log) {
   std::string ended;
-  for (size_t begin = 0; begin < log.size();) {
-    const size_t end = std::min(log.find('\n', begin), log.size());
-    const std::string_view line = log.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string_view line : lines_of(log)) {
     if (line.starts_with("epoch ") || line.starts_with("continues at")) ended.clear();
     if (begins_with_any(line, endings)) ended = line;
   }

@@ -1,6 +1,7 @@
 #include "train/report/run_record.h"
 
 #include "core/error.h"
+#include "core/io/duration.h"
 #include "core/io/file.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
@@ -9,6 +10,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <system_error>
@@ -46,14 +49,9 @@ LoggedValues values_of(const JsonValue& line) {
   return values;
 }
 
-double value_in(const LoggedValues& values, std::string_view name) {
-  const auto found = values.find(name);
-  return found == values.end() ? not_known : found->second;
-}
-
 void add_epoch(RunRecord& run, const JsonValue& line) {
   LoggedEpoch epoch{.epoch = 0, .values = values_of(line)};
-  epoch.epoch = value_in(epoch.values, "epoch");
+  epoch.epoch = logged_value(epoch.values, "epoch");
   const JsonValue* best = line.find("best");
   epoch.best = best && best->as_bool();
   if (const JsonValue* time = line.find("time")) {
@@ -79,21 +77,21 @@ void read_metrics(RunRecord& run, const std::string& text) {
     if (kind == "test") run.test = values_of(json);
     if (kind == "step") {
       LoggedValues values = values_of(json);
-      const double step = value_in(values, "step");
-      run.seconds = std::max(run.seconds, value_in(values, "seconds"));
+      const double step = logged_value(values, "step");
+      run.seconds = std::max(run.seconds, logged_value(values, "seconds"));
       run.steps.emplace_back(step, std::move(values));
     }
     if (kind != "epoch" && kind != "validation") continue;
     add_epoch(run, json);
     const LoggedEpoch& epoch = run.epochs.back();
-    run.seconds = std::max(run.seconds, value_in(epoch.values, "seconds"));
-    if (kind == "epoch") steps_per_epoch = value_in(epoch.values, "step") / epoch.epoch;
+    run.seconds = std::max(run.seconds, logged_value(epoch.values, "seconds"));
+    if (kind == "epoch") steps_per_epoch = logged_value(epoch.values, "step") / epoch.epoch;
   }
   // Before the first epoch has ended, its length is not known: the last step is shown as its end.
   if (!(steps_per_epoch > 0) && !run.steps.empty()) steps_per_epoch = run.steps.back().first;
   for (auto& [at, values] : run.steps) at /= steps_per_epoch;
   for (LoggedEpoch& one : run.epochs) {
-    const double step = value_in(one.values, "step");
+    const double step = logged_value(one.values, "step");
     if (one.has_times || !std::isfinite(step) || !(steps_per_epoch > 0)) continue;
     one.epoch = step / steps_per_epoch;
   }
@@ -146,6 +144,12 @@ void read_best(RunRecord& run, const fs::path& path) {
     run.validation.reset();
     run.classes = {};
   }
+  for (const SafetensorsTensor& one : file.tensors()) {
+    const bool statistics = one.name.ends_with("running_mean") ||
+                            one.name.ends_with("running_var") ||
+                            one.name.ends_with("num_batches_tracked");
+    if (!statistics) best.parameters += one.bytes.size() / size_of(one.dtype);
+  }
   const auto found = file.metadata().find("metrics");
   if (found != file.metadata().end()) {
     std::string_view text = found->second;
@@ -179,6 +183,25 @@ void read_best(RunRecord& run, const fs::path& path) {
   run.best = std::move(best);
 }
 
+// TensorBoard's files sort by time. A record begins with 12 bytes of framing, an event with its
+// wall_time: field 1, a double.
+std::string first_event_of(const fs::path& tensorboard) {
+  std::error_code error;
+  fs::path first;
+  for (const auto& entry : fs::directory_iterator(tensorboard, error)) {
+    const bool is_events = entry.path().filename().string().starts_with("events.out.tfevents.");
+    if (is_events && (first.empty() || entry.path() < first)) first = entry.path();
+  }
+  if (first.empty() || !fs::is_regular_file(first, error)) return "";
+  std::array<char, 21> bytes{};
+  std::ifstream(first, std::ios::binary).read(bytes.data(), bytes.size());
+  constexpr char double_of_field_1 = 9;
+  double seconds = 0;
+  std::memcpy(&seconds, bytes.data() + 13, sizeof seconds);
+  const bool likely = bytes[12] == double_of_field_1 && seconds > 0 && seconds < 1e11;
+  return likely ? utc_text(static_cast<std::time_t>(seconds)) : "";
+}
+
 void count_classes(RunRecord& run) {
   const ValidationExamples& all = *run.validation;
   const size_t n = all.classes.size();
@@ -197,6 +220,11 @@ void count_classes(RunRecord& run) {
 
 }  // namespace
 
+double logged_value(const LoggedValues& values, std::string_view name) {
+  const auto found = values.find(name);
+  return found == values.end() ? not_known : found->second;
+}
+
 std::string RunRecord::setting(std::string_view path, std::string_view otherwise) const {
   const YamlNode* found = config.find_path(path);
   return std::string(found && found->is_scalar() ? found->text() : otherwise);
@@ -210,7 +238,7 @@ std::string RunRecord::metric() const {
 }
 
 double RunRecord::figure(std::string_view figure_name) const {
-  return best ? value_in(best->values, figure_name) : not_known;
+  return best ? logged_value(best->values, figure_name) : not_known;
 }
 
 RunRecord read_run_record(const fs::path& folder) {
@@ -238,7 +266,9 @@ RunRecord read_run_record(const fs::path& folder) {
     const std::string log = text_of("log.txt");
     run.told = told_of_run(log);
     run.ended = how_it_ended(log);
+    run.dates = dates_of_run(log);
   });
+  run.dates.first_event = first_event_of(whole / "tensorboard");
   part("metrics.jsonl", [&] { read_metrics(run, text_of("metrics.jsonl")); });
   part("last/state.json", [&] { read_state(run, text_of("last/state.json")); });
   part("validation.safetensors", [&] {

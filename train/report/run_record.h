@@ -20,6 +20,8 @@ namespace whisker {
 
 /// Names and numbers of a line of metrics.jsonl; what is null there is NaN.
 using LoggedValues = std::map<std::string, double, std::less<>>;
+/// NaN where it is not there.
+double logged_value(const LoggedValues& values, std::string_view name);
 
 struct LoggedEpoch {
   double epoch = 0;  ///< from 1; within an epoch that a time budget ended less than its number
@@ -36,6 +38,7 @@ struct BestRecord {
   std::string of = "examples";  ///< or "images", "texts", "rows", "windows" or "tokens"
   LoggedValues values;          ///< its figures
   std::string precision;        ///< "f32"
+  uint64_t parameters = 0;      ///< without the statistics of norms; 0: not known
 };
 
 /// Counts by label and prediction: confusion (classes, classes).
@@ -48,12 +51,19 @@ struct ClassCounts {
   }
 };
 
+/// Texts of local_time_text() and utc_text().
+struct RunDates {
+  std::string began;                 ///< "": not known
+  std::vector<std::string> resumed;  ///< as far as they are known
+  std::string first_event;           ///< of TensorBoard's first file; "": there is none
+};
+
 struct RunRecord {
-  std::string name;      ///< of the folder
-  YamlNode config;       ///< null where it cannot be read
-  std::string told;      ///< see told_of_run()
-  std::string ended;     ///< the last line of the log that says how the run ended; ""
-  int64_t sessions = 0;  ///< the start and its resumes
+  std::string name;   ///< of the folder
+  YamlNode config;    ///< null where it cannot be read
+  std::string told;   ///< see told_of_run()
+  std::string ended;  ///< the last line of the log that says how the run ended; ""
+  RunDates dates;
   std::vector<std::pair<double, LoggedValues>> steps;  ///< by epochs passed; in order
   std::vector<LoggedEpoch> epochs;                     ///< validations between epochs, too
   std::optional<BestRecord> best;
@@ -82,6 +92,8 @@ std::string without_folders(std::string_view text);
 /// What a log says without the lines of epochs, tables and times: what was read, assumed and
 /// skipped. Without folders, and without what a resume says again.
 std::string told_of_run(std::string_view log);
+/// When the run of a log began, and when it went on.
+RunDates dates_of_run(std::string_view log);
 /// The line of a log that says how the run ended, without folders; "" where it goes on.
 std::string how_it_ended(std::string_view log);
 

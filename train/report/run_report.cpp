@@ -24,14 +24,15 @@ constexpr std::string_view rules = R"css(.sentence { font-size: 1.15rem; max-wid
 .scroll svg { border: 1px solid var(--line); border-radius: 8px; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem;
   overflow-x: auto; font: 13px/1.4 ui-monospace, Menlo, Consolas, monospace; }
-td.value { white-space: pre-wrap; overflow-wrap: anywhere; }
+td.value { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 13rem; }
 summary { cursor: pointer; margin: .4rem 0; }
 nav a { color: var(--c0); margin-right: 1rem; white-space: nowrap; display: inline-block; }
 ul.samples { list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
   grid-template-columns: repeat(auto-fill, minmax(110px, 1fr)); }
 .samples img { width: 100%; height: auto; border-radius: 4px; display: block; }
 .bar { display: inline-block; height: .7rem; margin-right: .6rem; background: var(--c0); }
-@media print { nav { display: none; } pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
+@media print { nav { display: none; } }
+@media print, (max-width: 600px) { pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
 )css";
 
 // The ids and headings of the sections.
@@ -57,6 +58,20 @@ std::string report_note(std::string_view text) {
   return fmt::format("<p class=\"lead\">{}</p>\n", markup(text));
 }
 
+std::string small_chart(const std::string& title, const std::string& x, const std::string& y,
+                        std::vector<ChartSeries> series) {
+  return chart_svg({.title = title,
+                    .x = {.label = x},
+                    .y = {.label = y},
+                    .series = std::move(series),
+                    .width = 400,
+                    .height = 290});
+}
+
+std::string charts_html(std::string_view charts) {
+  return fmt::format("<div class=\"charts\">\n{}</div>\n", charts);
+}
+
 std::string percent_text(double fraction) {
   return std::isfinite(fraction) ? fmt::format("{:.1f} %", 100 * fraction) : "not measured";
 }
@@ -70,8 +85,8 @@ std::string run_report(const RunRecord& run) {
   std::string body;
   for (const auto section :
        {curves_section, forecast_section, confusion_section, per_class_section, calibration_section,
-        two_class_section, mistakes_section, samples_section, time_section, data_section,
-        config_section, environment_section, commands_section}) {
+        roc_section, mistakes_section, samples_section, time_section, data_section, config_section,
+        environment_section, commands_section}) {
     body += section(run);
   }
   return report_page("Run " + run.name, verdict_section(run), body);

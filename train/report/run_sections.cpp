@@ -1,4 +1,5 @@
 // What the run was: data, configuration, environment, and the commands that go on from it.
+#include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/io/text.h"
 #include "train/config/config.h"
@@ -10,12 +11,9 @@ namespace whisker {
 namespace {
 
 std::string table_of(const std::vector<std::pair<std::string, std::string>>& rows) {
-  std::string html = "<div class=\"scroll\"><table>\n<tbody>\n";
-  for (const auto& [name, value] : rows) {
-    html += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td></tr>\n",
-                        markup(name), markup(value, KeptLines::all));
-  }
-  return html + "</tbody>\n</table></div>\n";
+  HtmlTable table;
+  for (const auto& [name, value] : rows) table.row().name(name).lines(value);
+  return table.str();
 }
 
 std::string pre(std::string_view text) {
@@ -34,27 +32,17 @@ std::string first_lines(const std::string& text) {
          (left > 0 ? fmt::format("and {} more lines, in log.txt\n", left) : "");
 }
 
-// The settings that are not the default, by dotted path.
-void add_changed(const YamlNode& now, const YamlNode* usual, const std::string& path,
-                 std::vector<std::pair<std::string, std::string>>& rows) {
-  if (usual && now == *usual) return;
-  if (!now.is_map() || path == "model") {
+void add_settings(const YamlNode& node, const std::string& path, Settings& settings) {
+  if (!node.is_map() || path == "model") {
     if (path.empty() || path == "runs" || path == "name") return;
-    std::string text = now.is_scalar() ? now.text() : now.emit();
+    std::string text = node.is_scalar() ? node.text() : node.emit();
     while (text.ends_with('\n')) text.pop_back();
-    rows.emplace_back(path, without_folders(text.empty() ? "\"\"" : text));
+    settings.emplace_back(path, without_folders(text.empty() ? "\"\"" : text));
     return;
   }
-  for (size_t i = 0; i < now.size(); ++i) {
-    const std::string& key = now.keys()[i];
-    add_changed(now[i], usual ? usual->find(key) : nullptr, path.empty() ? key : path + "." + key,
-                rows);
+  for (size_t i = 0; i < node.size(); ++i) {
+    add_settings(node[i], path.empty() ? node.keys()[i] : path + "." + node.keys()[i], settings);
   }
-}
-
-const YamlNode& usual_config() {
-  static const YamlNode usual = YamlNode::parse(print_config({}), "defaults");
-  return usual;
 }
 
 // A name as a shell reads it: in quotes where it needs them.
@@ -78,6 +66,17 @@ std::string run_path(const RunRecord& run) {
 
 }  // namespace
 
+Settings settings_of(const YamlNode& config) {
+  Settings settings;
+  add_settings(config, "", settings);
+  return settings;
+}
+
+const Settings& usual_settings() {
+  static const Settings usual = settings_of(YamlNode::parse(print_config({}), "defaults"));
+  return usual;
+}
+
 std::string data_section(const RunRecord& run) {
   std::string html;
   std::vector<std::pair<std::string, std::string>> rows;
@@ -100,8 +99,10 @@ std::string config_section(const RunRecord& run) {
   if (run.config.is_null()) {
     return report_section("config", heading, report_note("Not known: config.yaml cannot be read."));
   }
-  std::vector<std::pair<std::string, std::string>> changed;
-  add_changed(run.config, &usual_config(), "", changed);
+  Settings changed = settings_of(run.config);
+  std::erase_if(changed, [](const auto& one) {
+    return std::ranges::find(usual_settings(), one) != usual_settings().end();
+  });
   return report_section("config", heading,
                         "<h3>Other than the defaults of this version</h3>\n" + table_of(changed) +
                             "<details><summary>config.yaml, every key</summary>\n" +
@@ -111,6 +112,9 @@ std::string config_section(const RunRecord& run) {
 std::string environment_section(const RunRecord& run) {
   std::vector<std::pair<std::string, std::string>> rows = run.environment;
   if (run.best && !run.best->precision.empty()) rows.emplace_back("precision", run.best->precision);
+  if (run.best && run.best->parameters > 0) {
+    rows.emplace_back("parameters", grouped(static_cast<int64_t>(run.best->parameters)));
+  }
   return report_section(
       "environment", "Environment",
       rows.empty() ? report_note("Not known: last/state.json has none, as before the first "

@@ -39,6 +39,24 @@ std::string with_interval(double accuracy, int64_t count) {
                      100 * bounds.low, 100 * bounds.high);
 }
 
+// Examples of each class.
+std::vector<int64_t> counts_of(const ClassCounts& classes) {
+  const size_t n = classes.classes.size();
+  std::vector<int64_t> of_class(n);
+  for (size_t i = 0; i < classes.confusion.size(); ++i) of_class[i / n] += classes.confusion[i];
+  return of_class;
+}
+
+// " in 126 of the 1,000 classes".
+std::string classes_text(const ClassCounts& classes) {
+  const int64_t all = std::ssize(classes.classes);
+  if (all == 0) return "";
+  const std::vector<int64_t> counts = counts_of(classes);
+  const int64_t none = std::ranges::count(counts, 0);
+  return none > 0 ? fmt::format(" in {} of the {} classes", grouped(all - none), grouped(all))
+                  : fmt::format(" in {} classes", grouped(all));
+}
+
 // `kind`: "validation ", of a run.
 std::string result_text(const RunRecord& run, std::string_view kind) {
   const int64_t count = run.best->examples;
@@ -47,9 +65,8 @@ std::string result_text(const RunRecord& run, std::string_view kind) {
                 : fmt::format("{} {}{}", grouped(count), kind, examples_text(count, run.best->of));
   if (const double accuracy = run.figure("accuracy");
       run.best->of != "tokens" && std::isfinite(accuracy)) {
-    const auto classes = std::ssize(run.classes.classes);
     return fmt::format("{} of {}{} are classified right", with_interval(accuracy, count), of,
-                       classes > 0 ? fmt::format(" in {} classes", grouped(classes)) : "") +
+                       classes_text(run.classes)) +
            (std::isfinite(run.figure("top_5"))
                 ? fmt::format(" ({} among the five most probable classes)",
                               percent_text(run.figure("top_5")))
@@ -70,6 +87,12 @@ std::string result_text(const RunRecord& run, std::string_view kind) {
         figure_text(perplexity), of);
   }
   return fmt::format("the loss is {} on {}", figure_text(run.figure("loss")), of);
+}
+
+// "f1_class of 'spam'".
+std::string chosen_by(const RunRecord& run) {
+  const std::string of = run.setting("train.positive_class");
+  return run.metric() + (run.metric() == "f1_class" ? fmt::format(" of '{}'", of) : "");
 }
 
 double epochs_done(const RunRecord& run) {
@@ -104,11 +127,9 @@ std::string test_text(const RunRecord& run) {
 // What an accuracy has to be better than.
 std::string most_frequent_text(const RunRecord& run) {
   const ClassCounts& counts = run.classes;
-  const size_t n = counts.classes.size();
-  std::vector<int64_t> of_class(n);
-  for (size_t i = 0; i < counts.confusion.size(); ++i) of_class[i / n] += counts.confusion[i];
+  const std::vector<int64_t> of_class = counts_of(counts);
   const int64_t all = std::accumulate(of_class.begin(), of_class.end(), int64_t{0});
-  if (n < 2 || all == 0) return "";
+  if (of_class.size() < 2 || all == 0) return "";
   const auto most = std::ranges::max_element(of_class);
   return fmt::format("Always answering '{}' (no class is more frequent) would be right for {}.",
                      counts.classes[static_cast<size_t>(most - of_class.begin())],
@@ -139,8 +160,26 @@ std::string verdict_text(const RunRecord& run) {
   }
   return fmt::format(
       "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took {} on {}.",
-      capitalised(result_text(run, "validation ")), run.best->epoch, std::ceil(done), run.metric(),
-      human_seconds(run.seconds), device_text(run));
+      capitalised(result_text(run, "validation ")), run.best->epoch, std::ceil(done),
+      chosen_by(run), human_seconds(run.seconds), device_text(run));
+}
+
+std::string dates_text(const RunRecord& run) {
+  const RunDates& dates = run.dates;
+  const size_t resumes = dates.resumed.size();
+  std::string text = dates.began.empty()
+                         ? "When the run began is not known: log.txt has no date of it, as in "
+                           "older versions, or is missing."
+                         : fmt::format("The run began on {}.", dates.began);
+  if (dates.began.empty() && !dates.first_event.empty()) {
+    text += fmt::format(" TensorBoard's first file in its folder is of {}.", dates.first_event);
+  }
+  if (resumes > 0) {
+    text += fmt::format(" It was resumed {}on {}.",
+                        resumes > 1 ? fmt::format("{} times, the last time ", resumes) : "",
+                        dates.resumed.back());
+  }
+  return text;
 }
 
 std::string verdict_section(const RunRecord& run) {
@@ -161,7 +200,7 @@ std::string verdict_section(const RunRecord& run) {
                                       "epochs were done.",
                                       epochs_done(run), run.setting("train.epochs", "?"))
                                 : capitalised(run.ended) + (run.ended.ends_with('.') ? "" : ".");
-  html += report_note(state);
+  html += report_note(state + " " + dates_text(run));
   for (const std::string& problem : run.problems) {
     html += fmt::format("<p class=\"problem\">Not read: {}</p>\n", markup(problem));
   }

@@ -44,5 +44,23 @@ TEST(LabelIssues, FindsTheFlippedLabelsOfClusters) {
   }
 }
 
+TEST(LabelIssues, EvenChancesAreNoError) {
+  constexpr size_t n = 200;
+  PhiloxStream random(5, stream_of("overlap"));
+  std::vector<float> features;
+  std::vector<int64_t> labels;
+  for (size_t i = 0; i < n; ++i) {  // two classes that overlap by half
+    labels.push_back(static_cast<int64_t>(i % 2));
+    for (int j = 0; j < 2; ++j) {
+      features.push_back((i % 2 == 0 ? 0.5F : 0.0F) + uniform_from(random.next()));
+    }
+  }
+  const std::vector<LabelIssue> found = find_label_issues(features, labels, 2, 1);
+  EXPECT_GT(found.size(), 0U);
+  for (const LabelIssue& one : found) {
+    EXPECT_GE(one.suggested_probability, 2 * one.label_probability);
+  }
+}
+
 }  // namespace
 }  // namespace whisker

@@ -157,8 +157,13 @@ TEST(Metrics, TableNamesClassesAndHoldsTheMatrixUpToTwentyClasses) {
             "----------------------  ----------------------  -\n"
             "a very long class name                       1  0\n"
             "b                                            0  0\n");
-  const ClassificationMetrics large(std::vector<std::string>(21, "x"));
+  ClassificationMetrics large(std::vector<std::string>(21, "x"));
+  std::vector<float> scores(21);
+  scores[3] = 1;
+  large.add(scores, 5);
   EXPECT_THAT(large.table(80), testing::Not(testing::HasSubstr("confusion matrix")));
+  EXPECT_THAT(large.table(80),
+              testing::HasSubstr("\nand 19 classes without images and predictions\n"));
 }
 
 // Where names are too wide they are not cut, since two might then look alike.

@@ -3,9 +3,11 @@
 #include "train/metrics/score_curve.h"
 
 #include "train/metrics/calibration.h"
+#include "train/metrics/example_figures.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -74,6 +76,43 @@ TEST(ScoreCurve, OneKindOfExamplesHasNoArea) {
   EXPECT_FALSE(all.roc_auc());
   EXPECT_EQ(all.average_precision(), 1);
   EXPECT_FALSE(score_curve({}, {}).roc_auc());
+}
+
+// roc_auc_score(labels, rows, multi_class="ovr") of the first eight is 0.9027777777777778.
+TEST(ScoreCurve, EachClassAgainstTheRest) {
+  ValidationExamples all{.of = "rows", .classes = {"a", "b", "c"}, .ranks = 1};
+  all.labels = {0, 0, 1, 2, 2, 0, 2, 1};
+  all.scores = {0.7F, 0.2F, 0.1F, 0.4F, 0.4F, 0.2F, 0.1F, 0.6F, 0.3F, 0.2F, 0.5F, 0.3F,
+                0.3F, 0.3F, 0.4F, 0.5F, 0.1F, 0.4F, 0.1F, 0.2F, 0.7F, 0.4F, 0.4F, 0.2F};
+  EXPECT_NEAR(roc_auc_ovr(all).value().mean, 0.9027777777777778, 1e-12);
+  EXPECT_EQ(roc_auc_ovr(all).value().classes, 3);
+  for (int32_t& label : all.labels) label = std::min(label, 1);
+  EXPECT_EQ(roc_auc_ovr(all).value().classes, 2);  // of "c" there is none
+  EXPECT_THAT(rest_areas_text(all, roc_auc_ovr(all)),
+              testing::EndsWith(", mean of 2 classes; without 1 class that no example has"));
+  for (int32_t& label : all.labels) label = 1;
+  EXPECT_EQ(rest_areas_text(all, roc_auc_ovr(all)), "not measured: all examples are of one class");
+  all.scores.clear();
+  EXPECT_EQ(rest_areas_text(all, roc_auc_ovr(all)),
+            "not measured: 8 examples of 3 classes are more than 50,000,000 probabilities");
+}
+
+TEST(ScoreCurve, TheMeanAreaIsThatOfTheCurves) {
+  constexpr int32_t classes = 70;
+  ValidationExamples all{.of = "rows", .ranks = 1};
+  for (int32_t c = 0; c < classes; ++c) all.classes.push_back(std::to_string(c));
+  uint64_t state = 1;
+  for (int i = 0; i < 300; ++i) {
+    for (int32_t c = 0; c < classes; ++c) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      all.scores.push_back(static_cast<float>(state >> 58));  // of 64 values: many are equal
+    }
+    all.labels.push_back(i % (classes - 1));
+  }
+  double sum = 0;
+  for (int32_t c = 0; c + 1 < classes; ++c) sum += score_curve(all, c).roc_auc().value();
+  EXPECT_NEAR(roc_auc_ovr(all).value().mean, sum / (classes - 1), 1e-12);
+  EXPECT_EQ(roc_auc_ovr(all).value().classes, classes - 1);
 }
 
 TEST(ScoreCurve, AThresholdForAPrecision) {

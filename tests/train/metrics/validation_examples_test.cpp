@@ -76,6 +76,7 @@ TEST(ValidationExamples, TheMostProbableClassesInOrder) {
   EXPECT_NEAR(all.losses[0], -std::log(0.05), 1e-6);
   EXPECT_EQ(all.probability(0, 2), 0.2F);
   EXPECT_EQ(all.probability(0, 5), 0);  // not listed
+  EXPECT_FALSE(all.knows_all());
   EXPECT_FALSE(all.is_correct(0));
   EXPECT_EQ(collector.of_all_ranks(one).size(), 0);
 }
@@ -131,7 +132,7 @@ class ThreadRanks final : public RankGroup {
 
 TEST(ValidationExamples, OfSeveralRanksAreThoseOfOne) {
   constexpr int64_t examples = 10'000;  // several messages, of ranks with more and fewer
-  ExampleCollector alone(six_classes(), examples);
+  ExampleCollector alone(six_classes(), examples, true);
   std::vector<int64_t> all;
   for (int64_t i = 0; i < examples; ++i) all.push_back(i);
   collect(alone, all);
@@ -143,7 +144,7 @@ TEST(ValidationExamples, OfSeveralRanksAreThoseOfOne) {
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       ThreadRanks ranks(shared, rank);
-      ExampleCollector own(six_classes(), examples);
+      ExampleCollector own(six_classes(), examples, true);
       std::vector<int64_t> part;
       for (const int64_t i : all) {
         if ((i % 2 == 0 ? 0 : 1) == rank) part.push_back(i);  // rank 2 has none
@@ -157,6 +158,8 @@ TEST(ValidationExamples, OfSeveralRanksAreThoseOfOne) {
   EXPECT_EQ(gathered[0].ranked, expected.ranked);
   EXPECT_EQ(gathered[0].probabilities, expected.probabilities);
   EXPECT_EQ(gathered[0].losses, expected.losses);
+  EXPECT_EQ(gathered[0].scores, expected.scores);
+  EXPECT_EQ(std::ssize(expected.scores), 6 * examples);
   EXPECT_EQ(gathered[1].size() + gathered[2].size(), 0);
 }
 

@@ -6,6 +6,7 @@
 #include "core/io/file.h"
 #include "core/io/safetensors.h"
 #include "tests/support/temporary_folder.h"
+#include "train/loop/event_file.h"
 #include "train/metrics/validation_examples.h"
 #include "train/report/report_writer.h"
 
@@ -97,7 +98,19 @@ TEST(RunReport, ManyClassesAndImagesStaySmall) {
   EXPECT_THAT(page, HasSubstr("All 1,000 classes"));
   EXPECT_THAT(page, HasSubstr("The 20 most frequent of"));
   EXPECT_THAT(page, HasSubstr("Expected calibration error"));
-  EXPECT_THAT(page, Not(HasSubstr("id=\"roc\"")));
+  EXPECT_THAT(page, HasSubstr("each class against the rest: not known, as a run keeps the five"));
+}
+
+TEST(RunReport, SaysHowManyClassesOccur) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  ValidationExamples all = classification(10, 40);
+  all.ranked.assign(all.ranked.size(), 0);
+  write_validation_examples(folder / "validation.safetensors", all);
+  write_safetensors(folder / "best.safetensors",
+                    {{"epoch", "3"}, {"metrics", R"({"images":10,"accuracy":0.1})"}}, {});
+  EXPECT_THAT(run_report(read_run_record(folder.path())),
+              HasSubstr("of 10 validation images in 10 of the 40 classes are classified right"));
 }
 
 TEST(RunReport, MoreClassesThanMemoryHasPairsAreNotCounted) {
@@ -299,6 +312,31 @@ TEST(RunLog, PathsLoseTheirFolders) {
   EXPECT_EQ(without_folders("train: \"/data/cats\"\ncsv: /l.csv"),
             "train: \"…/cats\"\ncsv: …/l.csv");
   EXPECT_EQ(without_folders("https://a.org/b 5 / 6"), "https://a.org/b 5 / 6");
+}
+
+TEST(RunLog, DatesOfItsSessions) {
+  const RunDates dates = dates_of_run(
+      "run: 3 images\nbegan 2026-11-28 08:45:28 +01:00\nepoch 1/2\nresumed 2026-11-29 07:00:00 "
+      "+01:00\n"
+      "continues at epoch 2, step 3\nresumed 2026-11-30 07:00:00 +01:00\nnothing to do: done\n");
+  EXPECT_EQ(dates.began, "2026-11-28 08:45:28 +01:00");
+  EXPECT_THAT(dates.resumed, testing::ElementsAre("2026-11-29 07:00:00 +01:00"));
+}
+
+TEST(RunReport, SaysWhenTheRunBegan) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  const auto page = [&] { return run_report(read_run_record(folder.path())); };
+  EXPECT_THAT(page(), HasSubstr("When the run began is not known: log.txt has no date of it"));
+  EventFile(folder / "tensorboard", 1);
+  EXPECT_THAT(page(),
+              testing::ContainsRegex("first file in its folder is of 20[0-9-]+ [0-9:]+ \\+00:00"));
+  folder.write("log.txt",
+               "run: 3\nbegan 2026-11-28 08:45:28 +01:00\nresumed 2026-11-29 09:00:00 +01:00\n"
+               "continues at epoch 1, step 1\n");
+  EXPECT_THAT(page(), HasSubstr("The run began on 2026-11-28 08:45:28 +01:00. It was resumed on "
+                                "2026-11-29 09:00:00 +01:00."));
+  EXPECT_THAT(page(), Not(HasSubstr("TensorBoard")));
 }
 
 TEST(RunLog, EndsAndResumes) {
