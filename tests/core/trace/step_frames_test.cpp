@@ -144,6 +144,8 @@ TEST(StepFrames, LargeOperatorsHaveAnElementWithItsNumbers) {
               testing::HasSubstr("\n  no example of y: a sum of more than 8,192 terms; a smaller "
                                  "--batch-size has fewer\n"));
   EXPECT_THAT(frame_of(ones({8'192}, exact)), testing::HasSubstr("(8192 terms) = 8192\n"));
+  EXPECT_THAT(frame_of(affine(ones({5'000}, exact), std::nan(""), 0)),
+              testing::HasSubstr("y = nan + nan + nan + ... (5000 terms) = nan\n"));
   StepRecorder loss({.values = true});  // of 40,000 logits 40 count
   backward(cross_entropy(zeros({40, 1000}, exact).set_requires_grad("x"),
                          zeros({40}, {.dtype = DType::i64, .device = reference_device})));
