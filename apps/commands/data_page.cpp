@@ -152,8 +152,10 @@ std::string left_out_note(size_t all, size_t shown, std::string_view of) {
 }
 
 std::string bar_of(int64_t count, int64_t most) {
-  return fmt::format("<span class=\"bar\" style=\"width: {:.0f}px\"></span>{}",
-                     200 * static_cast<double>(count) / static_cast<double>(most), grouped(count));
+  return fmt::format(
+      "<span class=\"sized\"><span class=\"bar\" style=\"width: calc({:.3f} * min(200px, 25vw))\">"
+      "</span>{}</span>",
+      static_cast<double>(count) / static_cast<double>(most), grouped(count));
 }
 
 std::string class_sizes_section(std::span<const std::string> classes,
@@ -161,7 +163,7 @@ std::string class_sizes_section(std::span<const std::string> classes,
                                 std::span<const int64_t> val_counts, std::string_view of) {
   const int64_t most = counts.empty() ? 1 : std::max<int64_t>(1, std::ranges::max(counts));
   std::vector<std::string> heads = {"class", std::string(of)};
-  if (!val_counts.empty()) heads.emplace_back("validation");
+  if (!val_counts.empty()) heads = {"class", fmt::format("training {}", of), "validation"};
   HtmlTable table(heads);
   const size_t shown = std::min(counts.size(), most_listed_classes);
   for (size_t c = 0; c < shown; ++c) {
