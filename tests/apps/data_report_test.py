@@ -133,6 +133,8 @@ class DataReports(ProgramTest):
         self.assertEqual({(val, label) for val, label in re.findall(r"(validation: )?t3\.tsv:\d+ · (\w)", copies)},
                          {("", "a"), ("", "b"), ("validation: ", "a"), ("validation: ", "b")})
         self.assertIn("and 44 more", copies)
+        (self.folder / "t3.tsv").write_text("".join(f"{'ab'[i % 2]}\ttext number {i % 70}\n" for i in range(140)))
+        self.assertIn(">The first 60 of 70 groups.</p>", self.check("t3.html", "t3.yaml", code=None))
 
     def test_flipped_labels_are_listed(self):
         data = self.folder / "flipped"
