@@ -39,8 +39,8 @@ struct RunData {
   /// The datasets of image loaders, with the stamps of all images; null for other data.
   std::shared_ptr<ImageDataset> train_images = {}, val_images = {};
   std::unique_ptr<BatchSource> train = {}, val = {};
-  /// Hashes of the contents, by the index in batches; of language models of lines of 32 bytes or
-  /// more, of images none: see ImageFile::content.
+  /// Hashes of the contents, by the index in batches; of language models of lines of
+  /// least_line_bytes or more, of images none: see ImageFile::content.
   std::vector<uint64_t> train_contents = {}, val_contents = {};
   /// Examples of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> train_examples = {}, val_examples = {};
