@@ -179,7 +179,10 @@ KernelWorkspace MemoryPlan::workspace(size_t i, int64_t width) const {
     g.lengths = lengths_;
     g.dtype = dtype_;
     const bool every_step = shape(op.output).rank() == 3;
-    return backend.recurrent().training_workspace(g, every_step, dx, dw);
+    KernelWorkspace kernels = backend.recurrent().training_workspace(g, every_step, dx, dw);
+    // Last states of the upper layer alone are read; their gradient is one of all layers'.
+    if (!every_step) kernels.backward += (g.cells() - g.directions) * g.batch * g.output() * width;
+    return kernels;
   }
   KernelWorkspace kernels;
   if (op.cost.convolution) {

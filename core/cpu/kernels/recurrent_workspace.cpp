@@ -26,24 +26,26 @@ class RecurrentWorkspace {
       const int64_t cells = g_.directions * CellForwardScratch(g_).elements();
       most = std::max(most, (cells + dropped_below(layer)) * wide + gemm_bytes_(gates));
     }
-    return most + (g_.dtype == DType::f32 ? 0 : (operands() + results_ + states()) * wide);
+    return most + (narrow_ ? (operands() + results_ + states()) * wide : 0);
   }
 
   int64_t backward(bool dy, bool dx, bool dw) const {
     int64_t most = 0;
-    for (int64_t layer = 0; layer < g_.layers; ++layer) {
-      int64_t elements = g_.directions * CellBackwardScratch(g_).elements();
-      elements += layer == 0 && g_.lengths ? positions_ * g_.features : dropped_below(layer);
+    int64_t gradients = 0;  // f32 stand-ins, which come with their layer
+    for (int64_t layer = g_.layers - 1; layer >= 0; --layer) {
+      if (narrow_ && dw) gradients += parameters(layer);
+      if (narrow_ && dx && layer == 0) gradients += sequences_;
+      int64_t elements = gradients + g_.directions * CellBackwardScratch(g_).elements();
+      elements += layer == 0 && g_.lengths ? sequences_ : dropped_below(layer);
       if (layer > 0) elements += results_;              // its dx
       if (layer + 1 < g_.layers) elements += results_;  // that of the layer above
-      const bool any_dx = layer > 0 || dx;
-      most = std::max(most, elements * wide + finish(layer, any_dx, dw));
+      most = std::max(most, elements * wide + finish(layer, layer > 0 || dx, dw));
     }
     most += states() * wide;
-    if (g_.dtype == DType::f32) return most;
-    const int64_t arrived = dy ? results_ : g_.cells() * g_.batch * g_.output();
-    const int64_t gradients = (dx ? positions_ * g_.features : 0) + (dw ? parameters() : 0);
-    return most + (operands() + results_ + arrived + gradients) * wide;
+    if (!narrow_) return most;
+    most += (operands() + results_ + (dy ? results_ : g_.cells() * g_.batch * g_.output())) * wide;
+    // dx in bf16, a result, comes when all this is given up.
+    return most - (dx ? sequences_ * static_cast<int64_t>(size_of(g_.dtype)) : 0);
   }
 
  private:
@@ -51,16 +53,17 @@ class RecurrentWorkspace {
   int64_t states() const {
     return g_.cells() * g_.batch * (g_.output() + (g_.is_lstm() ? g_.hidden : 0));
   }
-  int64_t parameters() const {
-    int64_t total = 0;
-    for (int64_t layer = 0; layer < g_.layers; ++layer) {
-      total += g_.directions * (rows_ * (g_.inputs(layer) + g_.output() + (g_.bias ? 2 : 0)) +
-                                g_.projection * g_.hidden);
-    }
+  /// Elements of a layer's parameters.
+  int64_t parameters(int64_t layer) const {
+    return g_.directions * (rows_ * (g_.inputs(layer) + g_.output() + (g_.bias ? 2 : 0)) +
+                            g_.projection * g_.hidden);
+  }
+  /// x and all parameters.
+  int64_t operands() const {
+    int64_t total = sequences_;
+    for (int64_t layer = 0; layer < g_.layers; ++layer) total += parameters(layer);
     return total;
   }
-  /// x and the parameters.
-  int64_t operands() const { return positions_ * g_.features + parameters(); }
   int64_t dropped_below(int64_t layer) const { return layer > 0 && g_.dropout > 0 ? results_ : 0; }
 
   /// CellBackward::finish().
@@ -90,7 +93,9 @@ class RecurrentWorkspace {
 
   const RecurrentGeometry& g_;
   const std::function<int64_t(const Gemm&)>& gemm_bytes_;
+  const bool narrow_ = g_.dtype != DType::f32;
   const int64_t positions_ = g_.steps * g_.batch;                     // T N
+  const int64_t sequences_ = positions_ * g_.features;                // elements of x
   const int64_t rows_ = g_.gates() * g_.hidden;                       // of W_ih and W_hh
   const int64_t results_ = positions_ * g_.directions * g_.output();  // a layer's
 };
