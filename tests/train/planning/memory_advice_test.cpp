@@ -151,7 +151,8 @@ Peak peak_of(const Config& config, Device device, bool captured) {
   const int64_t before = backend.memory_stats().allocated;
   Experiment experiment(config);
   const int64_t rows = config.train.batch_size;
-  const Shape shape = experiment.network->model().input.with(0, rows);
+  const Model& model = experiment.network->model();
+  const Shape shape = model.input.with(model.batch_axis, rows);
   Batch batch{
       .inputs =
           rand_normal(shape, 0, 1, 1, 1, {.device = device}).to(experiment.arena->compute_dtype()),
@@ -237,12 +238,13 @@ std::string labelled_rows(int64_t steps, int64_t features, bool uneven) {
     rows += row % 2 ? "a" : "b";
     const int64_t own_steps = uneven ? std::max<int64_t>(steps - row / 2, 1) : steps;
     for (int64_t i = 0; i < own_steps * features; ++i) rows += fmt::format(",{}", (row + i) % 7);
+    rows.append(static_cast<size_t>((steps - own_steps) * features), ',');  // padding
     rows += "\n";
   }
   return rows;
 }
 
-// Tensors on any device; on the CPU also with what its kernels say that they work in.
+// Tensors on a GPU; on the CPU also what its kernels say that they work in.
 TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfARecurrentNetwork) {
   struct Case {
     const char* layers;  // KIND stands for the layer's type
@@ -255,12 +257,15 @@ TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfARecurrentNetwork) {
       {"{KIND: 64}", 4, 10, 16, true},
       {"{KIND: 32}", 16, 100, 32, true},  // a copy of the sequences is much
       {"{KIND: 32}", 16, 100, 32},
+      {"{KIND: {units: 64, layers: 2}}", 32, 10, 16},
       {"{KIND: {units: 64, bidirectional: true}}", 100, 10, 1},
       {"{KIND: {units: 32, layers: 2, bidirectional: true, dropout: 0.3}}", 16, 10, 32, true},
       {"{KIND: {units: 64, layers: 5}}", 2, 3, 256},
       {"{KIND: {units: 64, return_sequences: true}}, {KIND: 32}", 64, 10, 16, true}};
   const TemporaryFolder folder;
   for (const Case& row : cases) {
+    // The first is a GPU's: other layers there are cuDNN's, which keeps other amounts.
+    if (on_gpu() != (&row == cases)) continue;
     const std::string file = fmt::format("{}_{}_{}.csv", row.steps, row.features, row.uneven);
     folder.write(file, labelled_rows(row.steps, row.features, row.uneven));
     for (const char* kind : {"lstm", "gru", "simple_rnn"}) {
@@ -287,7 +292,6 @@ TEST_P(MemoryPredictionOn, IsWithinFivePercentOfAStepOfARecurrentNetwork) {
         }
       }
     }
-    if (on_gpu()) break;  // other layers are cuDNN's, which keeps other amounts
   }
 }
 
