@@ -122,7 +122,8 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     const Model model = build_model(config.model, options);
     check_takes_both_sizes(model, config.data);
     freeze_layers(config, model);
-    // What convolutions work in depends on it, and on a GPU the kernels of attention.
+    // What convolutions and recurrent layers work in depends on it, and on a GPU the kernels of
+    // attention.
     const Device device = shown_device(config);
     const bool asks_gpu = device.kind == DeviceKind::cuda &&
                           MemoryPlan::of(*model.net, model.input).has_attention() &&
