@@ -6,6 +6,7 @@
 #include "core/backend/elementwise.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/recurrent_cell.h"
+#include "core/cpu/kernels/recurrent_workspace.h"
 #include "core/cpu/support/parallel.h"
 #include "core/vectorize.h"
 
@@ -206,6 +207,17 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     return KeptLayout(g, true).elements() * static_cast<int64_t>(sizeof(float));
   }
 
+  KernelWorkspace training_workspace(const RecurrentGeometry& g, bool dy, bool dx,
+                                     bool dw) override {
+    const bool narrow = g.dtype == DType::bf16;
+    KernelWorkspace workspace = recurrent_workspace(
+        g, dy, dx, dw, [&](const Gemm& call) { return narrow ? bf16_bytes(call) : 0; });
+    if (!dx && !dw) {
+      workspace.forward += KeptLayout(g, false).elements() * static_cast<int64_t>(sizeof(float));
+    }
+    return workspace;
+  }
+
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                const RecurrentOutputs& out) override {
     if (in_f32("recurrent", in.x)) return run(gemm, g, in, out);
@@ -305,13 +317,8 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
   /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
   void gemm_in_bf16(const Gemm& g) {
 #if WHISKER_ONEDNN
-    const GemmRequest request{.m = g.m,
-                              .n = g.n,
-                              .k = g.k,
-                              .transpose_a = g.transpose_a,
-                              .transpose_b = g.transpose_b,
-                              .y = DType::f32};
-    if (g.beta != 0 || g.ldc != g.n || !native(request)) return gemm(g);
+    const GemmRequest request = bf16_request(g);
+    if (!in_bf16(g, request)) return gemm(g);
     const Scratch<bf16_t> a = scratch<bf16_t>(g.m * g.k);
     const Scratch<bf16_t> b = scratch<bf16_t>(g.k * g.n);
     round_rows(g.a, g.lda, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, a.data());
@@ -321,6 +328,32 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     gemm(g);
 #endif
   }
+
+  /// What gemm_in_bf16() takes.
+  int64_t bf16_bytes([[maybe_unused]] const Gemm& g) {
+#if WHISKER_ONEDNN
+    const GemmRequest request = bf16_request(g);
+    if (!in_bf16(g, request)) return 0;
+    return (g.m + g.n) * g.k * static_cast<int64_t>(sizeof(bf16_t)) +
+           device_.gemm_choices->scratch_bytes(request);
+#else
+    return 0;
+#endif
+  }
+
+#if WHISKER_ONEDNN
+  static GemmRequest bf16_request(const Gemm& g) {
+    return {.m = g.m,
+            .n = g.n,
+            .k = g.k,
+            .transpose_a = g.transpose_a,
+            .transpose_b = g.transpose_b,
+            .y = DType::f32};
+  }
+  bool in_bf16(const Gemm& g, const GemmRequest& request) {
+    return g.beta == 0 && g.ldc == g.n && native(request);
+  }
+#endif
 };
 
 }  // namespace

@@ -32,6 +32,7 @@ struct RunData {
   std::vector<int64_t> class_counts;  ///< training examples of each class
   int64_t train_size = 0, val_size = 0;
   int64_t steps = 0;    ///< of the longest sequence; 0 for images
+  bool uneven = false;  ///< training sequences differ in length, so that batches have lengths
   Partition part = {};  ///< of each batch, that this rank reads
   /// A hash of the data read here; of images, of their paths, sizes and labels.
   std::string fingerprint;

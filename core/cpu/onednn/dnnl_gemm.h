@@ -47,6 +47,11 @@ class GemmAlgorithms {
     const std::lock_guard lock(mutex_);
     return find(request) != nullptr;
   }
+  /// What run() allocates. Requires has(request).
+  int64_t scratch_bytes(const GemmRequest& request) {
+    const std::lock_guard lock(mutex_);
+    return find(request)->scratch_bytes();
+  }
   /// Requires has(request).
   void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b, void* y);
   /// Forgets all gemms: after a change of threads.
