@@ -51,7 +51,7 @@ std::string sizes_text(const DataConfig& data) {
                      data.train_image_size, data.image_size);
 }
 
-// Of sequences, how long they are where there are no data that say it.
+// How long sequences are assumed to be where there are no data that say it.
 std::string steps_text(const DataConfig& data, const BuildOptions& built) {
   std::error_code error;
   const bool known = data.kind == DataKind::images || data.kind == DataKind::series ||

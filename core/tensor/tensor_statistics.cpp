@@ -148,7 +148,9 @@ TensorStatistics statistics_of(std::span<const T> values) {
   const double bins = static_cast<double>(result.histogram.size());
   const double bins_per_half = bins / (maximum / 2 - minimum / 2);
   const double scale = std::isfinite(bins_per_half) ? bins_per_half : 0;  // all in the first bin
-  const bool in_single = sizeof(T) <= 4 && scale <= std::numeric_limits<float>::max();
+  // Integers may have more digits than a float.
+  const bool in_single =
+      !std::is_integral_v<T> && sizeof(T) <= 4 && scale <= std::numeric_limits<float>::max();
   std::vector<Histogram> counts(static_cast<size_t>(chunks));
 #pragma omp parallel for if (chunks > 1)
   for (int64_t i = 0; i < chunks; ++i) {

@@ -55,7 +55,7 @@ struct ExampleRecorder::Pending {
     live.back()->live.emplace(x);
     return {.read = [sample = live.back()](int64_t i) { return sample->at(i); }};
   }
-  // Of a part, all.
+  // Keeps all elements of a part.
   void take(TapeOutput& output, const OperatorPart& part, const Tensor& x) {
     HostElements elements(x);
     for (const int64_t i : part.elements) output.value.all.push_back(elements.at(i));
@@ -267,7 +267,7 @@ void ExampleRecorder::on_backward_end(TapeEntry& entry, size_t index, const Node
     const auto uses = std::ranges::count_if(entry.inputs, [&](const TapeInput& other) {
       return other.entry == input.entry && other.output == input.output;
     });
-    // Of one element the part is that.
+    // An operator that is not fused has one element, its part.
     const OperatorPart part = fused ? pending->parts[one.input] : OperatorPart{{1}, {one.element}};
     const std::vector<double> given = arrived_at(target, part.elements);
     input.example =

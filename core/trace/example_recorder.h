@@ -20,7 +20,7 @@ class ExampleRecorder {
   explicit ExampleRecorder(int64_t large_above);
   ~ExampleRecorder();
 
-  /// Of entries[index], which has just run: sets its example where it has large tensors, and keeps
+  /// For entries[index], which has just run: sets its example where it has large tensors, keeps
   /// the few numbers of what `kept` for backward and of operands that the examples of its gradients
   /// will need. `inputs` as recorded, by position.
   void on_forward(std::vector<TapeEntry>& entries, size_t index,

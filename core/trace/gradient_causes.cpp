@@ -42,7 +42,7 @@ LostGradient loss_of(std::string_view name) {
   return {.cause = "zero factor", .reason = fmt::format("the slope of {} is 0", name)};
 }
 
-// Of elements that have a part in no term.
+// The loss at elements that have a part in no term.
 LostGradient unread_loss(const std::string& name) {
   const LostGradient loss = loss_of(name);
   if (loss.cause == "lost maximum" || loss.cause == "no path") return loss;

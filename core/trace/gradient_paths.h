@@ -27,8 +27,8 @@ struct LostGradient {
 
 struct GradientHop {
   size_t entry = 0;
-  /// Of what arrives where the parameter reaches; NaN when nothing was recorded, infinity when not
-  /// all of it is finite.
+  /// The norm of what arrives where the parameter reaches; NaN when nothing was recorded, infinity
+  /// when not all of it is finite.
   double norm = 0;
   std::vector<LostGradient> losses = {};
 };

@@ -35,7 +35,7 @@ struct TermSum {
 /// The positions of values, that of the largest first.
 std::vector<int64_t> by_size(const std::vector<double>& values);
 
-/// Of one operator, which is run again where it is a fused one.
+/// Examples of one operator, which is run again where it is a fused one.
 class LocalExamples {
  public:
   LocalExamples(const Recording& recording, const TapeEntry& entry);

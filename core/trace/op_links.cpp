@@ -10,7 +10,7 @@
 namespace whisker {
 namespace {
 
-// Of which terms: all, those of an element of a result, or those of an element of an operand.
+// Which terms are wanted: all, those of an element of a result, or those of an element of an operand.
 struct Wanted {
   enum class Of : uint8_t { all, result, operand } of = Of::all;
   size_t number = 0;  // output or position

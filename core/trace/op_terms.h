@@ -16,8 +16,8 @@ namespace whisker {
 struct OpTerms {
   TermLoops loops = {};
   size_t output = 0, first_position = 0;
-  /// Of operators that read the operand at an index which forward kept, one for `per` elements of
-  /// the result: the operand's extent along that axis, 0 for others. Tensor 1 is then the operand
+  /// The operand's extent along the axis that an operator reads at an index which forward kept, one
+  /// for `per` elements of the result; 0 for other operators. Tensor 1 is then the operand
   /// with an extent of 1 there, and `inner` what lies within the axis.
   int64_t indexed = 0, inner = 1, per = 1;
 };
@@ -38,7 +38,8 @@ OpTermList matmul_terms(const OpShapes& op);
 OpTermList linear_terms(const OpShapes& op);
 OpTermList convolution_terms(const OpShapes& op);
 OpTermList pooling_terms(const OpShapes& op);
-/// Of windows over images x (N,H,W,C) that give y (N,H_out,W_out,C), by the attributes of pooling.
+/// The terms of windows over images x (N,H,W,C) that give y (N,H_out,W_out,C), by the attributes
+/// of pooling.
 OpTerms window_terms(const TapeEntry& attributes, const Shape& x, const Shape& y);
 bool windows_fit(const TapeEntry& attributes, const Shape& x, const Shape& y);
 

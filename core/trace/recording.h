@@ -103,7 +103,7 @@ struct TapeEntry {
   double backward_ms = 0;
   std::vector<GivenGradient> given =
       {};  ///< by this operator's backward, to tensors of few elements
-  /// Of an operator with large tensors: one element with its numbers, or why there is none.
+  /// One element with its numbers, where an operator has large tensors, or why there is none.
   std::string example = {};
 
   const Shape& shape() const { return outputs[0].shape; }

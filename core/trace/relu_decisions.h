@@ -12,8 +12,8 @@
 
 namespace whisker {
 
-/// Of two recorded steps, A and then B: where an element of a relu is 0 on one side alone, and next
-/// to 0 on the other, B takes A's value before anything reads it. Next to 0: at most twice the
+/// Compares two recorded steps, A and then B: where an element of a relu is 0 on one side alone, and
+/// next to 0 on the other, B takes A's value before anything reads it. Next to 0: at most twice the
 /// largest difference of two elements of the tensor that are 0 on neither side, or one unit of
 /// rounding of its largest, and at most `tolerance` units (nullopt: usual_tolerance()). Relus are
 /// matched by layer, name and shape, in the order in which they ran.
@@ -22,7 +22,7 @@ class ReluDecisions {
   explicit ReluDecisions(std::optional<double> tolerance) : tolerance_(tolerance) {}
 
   void begin_b() { of_b_ = true; }
-  /// Of a relu, before others read `output`. B's may change.
+  /// To be called for every relu before others read `output`; B's may change.
   void see(const TapeEntry& entry, const Tensor& output);
 
   int64_t elements() const { return elements_; }  ///< B's, of relus that A has, too

@@ -36,7 +36,7 @@ constexpr RecurrentEquation recurrent_equations[] = {
     {"rnn_relu", "max(x @ w_ih^T + b_ih + h @ w_hh^T + b_hh, 0), at each step"},
 };
 
-// Of operators without a bias.
+// Rules of operators without a bias.
 struct UnbiasedRule {
   std::string_view name, forward;
 };

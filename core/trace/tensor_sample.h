@@ -34,7 +34,7 @@ struct TensorSample {
 };
 using SharedTensorSample = std::shared_ptr<TensorSample>;
 
-/// As the engine rounds: f32 at least, then the dtype.
+/// Rounds as the engine does: f32 at least, then the dtype.
 double rounded(DType dtype, double value);
 /// What has arrived at elements of an output so far, which the engine may not have added yet: see
 /// Note [Unsummed gradients].

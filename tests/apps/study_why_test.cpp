@@ -247,7 +247,7 @@ TEST_F(StudyWhyTest, ShowsTheStrongestPathFirstAndCountsAll) {
   EXPECT_THAT(text, HasSubstr("path 1 of 8 from the loss"));
   EXPECT_THAT(text, HasSubstr("one way dies at 5 affine of h, zero factor: it multiplies by 0"));
   EXPECT_THAT(text, HasSubstr("x (1) f32: the gradient lives, norm 1.5"));
-  // Of the others, the rows in which they differ.
+  // The other paths show the rows in which they differ.
   EXPECT_THAT(text, HasSubstr("path 2 of 8 from the loss, as path 1 to 2 add\n"
                               "  gradient  operator  layer  lost there\n"));
   EXPECT_THAT(text, HasSubstr("path 3 of 8 from the loss, as path 1 to 4 add and from 2 add on\n"));

@@ -87,7 +87,7 @@ TEST(LocalRule, EveryExampleAgreesWithItsOperator) {
   }
 }
 
-// As of tensors that are too large to keep their values.
+// Every tensor counts as too large to keep its values.
 TEST(LocalRule, ExamplesThatAreKeptWhileTheStepRunsAgree) {
   for (const Device device : test::test_devices()) {
     int forward = 0, backward = 0;

@@ -165,6 +165,14 @@ TEST(StepRecorder, HistogramsOfSinglesAreThoseOfDoubles) {
   }
 }
 
+TEST(StepRecorder, HistogramsTellLargeIntegersApart) {
+  std::vector<int32_t> integers;
+  for (int i = 0; i < 64; ++i) integers.push_back((1 << 30) + i);
+  const TensorStatistics s =
+      TensorStatistics::of(integers.data(), DType::i32, std::ssize(integers));
+  for (const int64_t count : s.histogram) EXPECT_NEAR(static_cast<double>(count), 2, 1);
+}
+
 TEST(StepRecorder, StatisticsOfTheLargestNumbersStayInTheirBins) {
   const double large = std::ldexp(1.0, 1023);
   const TensorStatistics s = TensorStatistics::of(std::vector<double>{-large, 0, large, large});
