@@ -12,7 +12,7 @@
 
 namespace whisker {
 
-/// Compares two recorded steps, A and then B: where an element of a relu is 0 on one side alone, and
+/// Compares two recorded steps, A and then B: where an element of a relu is 0 on one side alone and
 /// next to 0 on the other, B takes A's value before anything reads it. Next to 0: at most twice the
 /// largest difference of two elements of the tensor that are 0 on neither side, or one unit of
 /// rounding of its largest, and at most `tolerance` units (nullopt: usual_tolerance()). Relus are
