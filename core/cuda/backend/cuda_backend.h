@@ -5,7 +5,7 @@
 // Note [Folders of the CUDA backend]
 // From the ground up, each uses those before it: runtime (a device's streams, handles, errors,
 // libraries), device_code (what kernels share), memory (the allocator, uploads, captured graphs),
-// cudnn (its operation graphs), autotune (the autotune table, timing), kernels, gemm, norm,
+// cudnn (its operation graphs), autotune (the autotune table, timing), ops, gemm, norm,
 // convolution and image, then attention, recurrent and fused_conv_norm, which use several; and this
 // folder, the backend itself.
 #pragma once

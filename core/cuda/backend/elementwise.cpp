@@ -1,5 +1,5 @@
 // Elementwise kernels.
-#include "core/cuda/kernels/elementwise.h"
+#include "core/cuda/ops/elementwise.h"
 
 #include "core/backend/elementwise.h"
 #include "core/cuda/backend/cuda_kernels.h"

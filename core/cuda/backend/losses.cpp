@@ -1,5 +1,5 @@
 // Softmax and the losses.
-#include "core/cuda/kernels/losses.h"
+#include "core/cuda/ops/losses.h"
 
 #include "core/backend/losses.h"
 #include "core/cuda/backend/cuda_kernels.h"

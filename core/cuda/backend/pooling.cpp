@@ -1,9 +1,9 @@
 // Pooling.
-#include "core/cuda/kernels/pooling.h"
+#include "core/cuda/ops/pooling.h"
 
 #include "core/backend/pooling.h"
 #include "core/cuda/backend/cuda_kernels.h"
-#include "core/cuda/kernels/reduction.h"
+#include "core/cuda/ops/reduction.h"
 
 namespace whisker::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Reductions over axes.
-#include "core/cuda/kernels/reduction.h"
+#include "core/cuda/ops/reduction.h"
 
 #include "core/backend/reduction.h"
 #include "core/cuda/backend/cuda_kernels.h"

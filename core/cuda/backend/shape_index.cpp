@@ -1,5 +1,5 @@
 // Moves elements about and picks them by index.
-#include "core/cuda/kernels/shape_index.h"
+#include "core/cuda/ops/shape_index.h"
 
 #include "core/backend/shape_index.h"
 #include "core/cuda/backend/cuda_kernels.h"

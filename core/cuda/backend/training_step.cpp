@@ -1,5 +1,5 @@
 // The training step.
-#include "core/cuda/kernels/training_step.h"
+#include "core/cuda/ops/training_step.h"
 
 #include "core/backend/training_step.h"
 #include "core/cuda/backend/cuda_kernels.h"

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/cuda/device_code/launch.h"
-#include "core/cuda/kernels/pooling.h"
-#include "core/cuda/kernels/pooling_common.cuh"
+#include "core/cuda/ops/pooling.h"
+#include "core/cuda/ops/pooling_common.cuh"
 
 #include <algorithm>
 

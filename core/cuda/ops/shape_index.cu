@@ -1,9 +1,9 @@
 // Strided copies, and selection by index. One thread per element of the result; sums run in the
 // order of the indices, so results are deterministic.
 #include "core/cuda/device_code/elementwise.cuh"
-#include "core/cuda/kernels/fault.cuh"
-#include "core/cuda/kernels/shape_index.h"
-#include "core/cuda/kernels/walk.cuh"
+#include "core/cuda/ops/fault.cuh"
+#include "core/cuda/ops/shape_index.h"
+#include "core/cuda/ops/walk.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/training_step.h"
+#include "core/cuda/ops/training_step.h"
 
 namespace whisker::cuda::kernels {
 namespace {

@@ -5,8 +5,8 @@
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/fault.cuh"
-#include "core/cuda/kernels/losses.h"
+#include "core/cuda/ops/fault.cuh"
+#include "core/cuda/ops/losses.h"
 
 namespace whisker::cuda::kernels {
 namespace {

@@ -2,7 +2,7 @@
 // from step to step are read from device memory.
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/training_step.h"
+#include "core/cuda/ops/training_step.h"
 
 namespace whisker::cuda::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // Dropout: each pass draws the same mask where it applies it (core/backend/dropout_mask.h).
 #include "core/backend/dropout_mask.h"
 #include "core/cuda/device_code/elementwise.cuh"
-#include "core/cuda/kernels/elementwise.h"
+#include "core/cuda/ops/elementwise.h"
 
 namespace whisker::cuda::kernels {
 namespace {

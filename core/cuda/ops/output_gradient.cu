@@ -4,7 +4,7 @@
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/many_channel_sums.cuh"
-#include "core/cuda/kernels/output_gradient.h"
+#include "core/cuda/ops/output_gradient.h"
 #include "core/cuda/runtime/check.h"
 
 #include <optional>

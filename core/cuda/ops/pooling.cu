@@ -3,9 +3,9 @@
 // overlap). Each element of a result has one writer. Blocks run along (columns x packs), rows and
 // images. Averages of whole images are reductions: core/cuda/backend/pooling.cpp.
 #include "core/cuda/device_code/channels.cuh"
-#include "core/cuda/kernels/pooling.h"
-#include "core/cuda/kernels/pooling_launch.cuh"
-#include "core/cuda/kernels/pooling_strips.cuh"
+#include "core/cuda/ops/pooling.h"
+#include "core/cuda/ops/pooling_launch.cuh"
+#include "core/cuda/ops/pooling_strips.cuh"
 #include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda {

@@ -4,9 +4,9 @@
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
-#include "core/cuda/kernels/elementwise.h"
-#include "core/cuda/kernels/number.cuh"
-#include "core/cuda/kernels/walk.cuh"
+#include "core/cuda/ops/elementwise.h"
+#include "core/cuda/ops/number.cuh"
+#include "core/cuda/ops/walk.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {

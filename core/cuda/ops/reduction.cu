@@ -9,7 +9,7 @@
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/reduction.h"
+#include "core/cuda/ops/reduction.h"
 
 #include <algorithm>
 #include <limits>
