@@ -1,9 +1,17 @@
 // The backend's construction and options.
 #include "core/cuda/backend/cuda_backend.h"
 
+#include "core/cuda/backend/algorithm_choices.h"
 #include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 
 namespace whisker::cuda {
+
+CudaDevice::CudaDevice(int index)
+    : context(index),
+      allocator(context),
+      staging(context),
+      algorithms(std::make_unique<AlgorithmChoices>(context, allocator, options)) {}
+CudaDevice::~CudaDevice() = default;
 
 CudaBackend::CudaBackend(int index)
     : Backend(families_),
@@ -21,7 +29,7 @@ CudaBackend::CudaBackend(int index)
                 .attention = make_attention(device_),
                 .conv_pool = make_conv_pool(device_),
                 .fused_conv_norm = std::make_shared<CudaFusedConvNorm>(
-                    device_.context, device_.allocator, device_.algorithms.convolutions()),
+                    device_.context, device_.allocator, device_.algorithms->convolutions()),
                 .fused_add_norms = make_fused_add_norms(device_),
                 .fused_norm_pool = make_fused_norm_pool(device_)} {}
 CudaBackend::~CudaBackend() = default;
@@ -32,7 +40,7 @@ void CudaBackend::set_options(const CudaOptions& options) {
   same_choices.search_uses = device_.options.search_uses;
   const bool forget = same_choices != device_.options;
   device_.options = options;
-  device_.algorithms.options_changed(device_.options, forget);
+  device_.algorithms->options_changed(device_.options, forget);
 }
 
 }  // namespace whisker::cuda

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "core/backend/backend.h"
-#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/ops/cuda_kernels.h"
 #include "core/nvidia/cuda_library.h"
 
 #include <functional>

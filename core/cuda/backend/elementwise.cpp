@@ -2,7 +2,7 @@
 #include "core/cuda/ops/elementwise.h"
 
 #include "core/backend/elementwise.h"
-#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/ops/cuda_kernels.h"
 #include "core/tensor/convert.h"
 
 #include <cstring>

@@ -2,8 +2,8 @@
 #include "core/cuda/ops/losses.h"
 
 #include "core/backend/losses.h"
-#include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/cuda_kernels.h"
 
 namespace whisker::cuda {
 namespace {

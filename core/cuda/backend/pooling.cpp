@@ -2,7 +2,7 @@
 #include "core/cuda/ops/pooling.h"
 
 #include "core/backend/pooling.h"
-#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/ops/reduction.h"
 
 namespace whisker::cuda {

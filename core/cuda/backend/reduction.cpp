@@ -2,7 +2,7 @@
 #include "core/cuda/ops/reduction.h"
 
 #include "core/backend/reduction.h"
-#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/ops/cuda_kernels.h"
 
 namespace whisker::cuda {
 namespace {

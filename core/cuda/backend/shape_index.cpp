@@ -2,7 +2,7 @@
 #include "core/cuda/ops/shape_index.h"
 
 #include "core/backend/shape_index.h"
-#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/ops/cuda_kernels.h"
 #include "core/tensor/convert.h"
 
 #include <cstring>

@@ -2,9 +2,9 @@
 #include "core/cuda/ops/training_step.h"
 
 #include "core/backend/training_step.h"
-#include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/cuda_kernels.h"
 
 #include <algorithm>
 
