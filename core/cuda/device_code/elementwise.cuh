@@ -1,5 +1,5 @@
-// y[i] = f(x[i], ...): the loop of all pointwise kernels. Each thread processes 16 bytes at a time
-// where addresses allow, else one element; f computes in f32.
+// The loops of all pointwise kernels. y[i] = f(x[i], ...): each thread processes 16 bytes at a time
+// where addresses allow, else one element; f computes in f32. And f(i), for what is not that.
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -17,6 +17,18 @@ __device__ inline int64_t first_item() {
 }
 __device__ inline int64_t item_step() {
   return gridDim.x * int64_t{blockDim.x};
+}
+
+template <class F>
+__global__ void __launch_bounds__(block_threads) each_kernel(int64_t count, F f) {
+  for (int64_t i = first_item(); i < count; i += item_step()) f(i);
+}
+/// Launches f(i) for every i below `count`, one thread per i and turn.
+template <class F>
+void for_each_item(cudaStream_t stream, const char* name, int64_t count, const F& f) {
+  if (count == 0) return;
+  each_kernel<<<grid_for(count), block_threads, 0, stream>>>(count, f);
+  check_launch(name);
 }
 
 template <int N, class T, class F, class... In>
