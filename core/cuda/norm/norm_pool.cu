@@ -5,7 +5,7 @@
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm.h"
 #include "core/cuda/norm/norm_pool.h"
-#include "core/cuda/ops/pooling_launch.cuh"
+#include "core/cuda/ops/pooling.cuh"
 #include "core/cuda/ops/pooling_strips.cuh"
 
 namespace whisker::cuda::kernels {

@@ -1,12 +1,15 @@
 // Work split: one thread per pack of channels of one window (forward), of one image element
 // (backward), or of a strip of either (pooling_strips.cuh, and backward where windows do not
 // overlap). Each element of a result has one writer. Blocks run along (columns x packs), rows and
-// images. Averages of whole images are reductions: core/cuda/backend/pooling.cpp.
+// images. Averages of whole images are reductions.
+#include "core/backend/pooling.h"
+#include "core/backend/reduction.h"
 #include "core/cuda/device_code/channels.cuh"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/ops/pooling.cuh"
 #include "core/cuda/ops/pooling.h"
-#include "core/cuda/ops/pooling_launch.cuh"
 #include "core/cuda/ops/pooling_strips.cuh"
-#include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda {
 namespace {
@@ -212,6 +215,54 @@ void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void
   };
   visit_packed(g, run, argmax, dy, dx);
   check_launch("pooling's gradient");
+}
+
+namespace {
+
+/// The only window is the image.
+bool averages_images(const Pool2dGeometry& g) {
+  return g.kind == PoolKind::average && g.h_out == 1 && g.w_out == 1 &&
+         g.kernel_h - g.pad_top >= g.h && g.kernel_w - g.pad_left >= g.w &&
+         g.divisor(0, 0) == g.h * g.w;
+}
+
+class Pooling final : public PoolingKernels, CudaKernels {
+ public:
+  explicit Pooling(CudaDevice& device) : CudaKernels(device), reduction_(make_reduction(device)) {}
+
+  int64_t workspace_bytes(const Pool2dGeometry& g) override {
+    if (g.kind == PoolKind::average) return 0;
+    return g.n * g.h_out * g.w_out * g.c * pool2d_argmax_bytes(g);
+  }
+
+  void pool2d(const Pool2dGeometry& g, const Tensor& x, const Tensor& y,
+              const Tensor& workspace) override {
+    if (averages_images(g)) {
+      const ReduceGeometry pixels{.rank = 3,
+                                  .extent = {g.n, g.h * g.w, g.c},
+                                  .reduced = {false, true, false},
+                                  .out_count = g.n * g.c,
+                                  .reduce_count = g.h * g.w};
+      return reduction_->reduce(ReduceOp::mean, pixels, x, y);
+    }
+    context_.enter();
+    pool2d_forward(context_, g, x.raw(), y.raw(), pointer(workspace));
+  }
+
+  void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
+                       const Tensor& dx) override {
+    context_.enter();
+    cuda::pool2d_backward(context_, g, pointer(workspace), dy.raw(), dx.raw());
+  }
+
+ private:
+  std::shared_ptr<ReductionKernels> reduction_;
+};
+
+}  // namespace
+
+std::shared_ptr<PoolingKernels> make_pooling(CudaDevice& device) {
+  return std::make_shared<Pooling>(device);
 }
 
 }  // namespace whisker::cuda

@@ -9,11 +9,6 @@
 
 namespace whisker::cuda {
 
-/// Bytes of one argmax index.
-inline int64_t pool2d_argmax_bytes(const Pool2dGeometry& g) {
-  return g.kernel_h * g.kernel_w <= 255 ? 1 : 4;
-}
-
 /// x (N,H,W,C) to y (N, h_out, w_out, C); `argmax` like y, or null.
 void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
                     void* argmax);

@@ -7,7 +7,7 @@
 
 #include "core/cuda/device_code/launch.h"
 #include "core/cuda/device_code/packed.cuh"
-#include "core/cuda/ops/pooling_common.cuh"
+#include "core/cuda/ops/pooling.cuh"
 
 namespace whisker::cuda {
 
