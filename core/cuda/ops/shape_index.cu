@@ -1,11 +1,13 @@
 // Strided copies, and selection by index. One thread per element of the result; sums run in the
 // order of the indices, so results are deterministic.
+#include "core/backend/shape_index.h"
 #include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/ops/fault.cuh"
-#include "core/cuda/ops/shape_index.h"
 #include "core/cuda/ops/walk.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 struct Offsets {
@@ -21,30 +23,19 @@ __device__ Offsets offsets_of(const CopyGeometry& g, const Divisors<Index>& by, 
   return at;
 }
 
-template <class T, class Index>
+// Copies, or adds to y.
+template <bool adds, class T, class Index>
 __global__ void __launch_bounds__(block_threads)
     copy_kernel(CopyGeometry g, const __grid_constant__ Divisors<Index> by, int64_t count,
                 const T* x, T* y) {
   for (int64_t i = first_item(); i < count; i += item_step()) {
     const Offsets at = offsets_of(g, by, i);
-    y[at.target] = x[at.source];
+    if constexpr (adds) {
+      y[at.target] = from_f32<T>(to_f32(y[at.target]) + to_f32(x[at.source]));
+    } else {
+      y[at.target] = x[at.source];
+    }
   }
-}
-
-template <class T, class Index>
-__global__ void __launch_bounds__(block_threads)
-    add_kernel(CopyGeometry g, const __grid_constant__ Divisors<Index> by, int64_t count,
-               const T* x, T* y) {
-  for (int64_t i = first_item(); i < count; i += item_step()) {
-    const Offsets at = offsets_of(g, by, i);
-    y[at.target] = from_f32<T>(to_f32(y[at.target]) + to_f32(x[at.source]));
-  }
-}
-
-int64_t steps_of(const CopyGeometry& g) {
-  int64_t count = 1;
-  for (int axis = 0; axis < g.rank; ++axis) count *= g.extent[static_cast<size_t>(axis)];
-  return count;
 }
 
 // Merges pairs of adjacent elements into elements of twice the size; false where they are not
@@ -69,35 +60,32 @@ bool pair_up(CopyGeometry& g, size_t element_bytes, const void* x, const void* y
   return true;
 }
 
-// Calls fn.operator()<U>() with the unsigned type of `bytes`.
-template <class Fn>
-void visit_bytes(size_t bytes, Fn&& fn) {
-  if (bytes == 1) fn.template operator()<uint8_t>();
-  if (bytes == 2) fn.template operator()<uint16_t>();
-  if (bytes == 4) fn.template operator()<uint32_t>();
-  if (bytes == 8) fn.template operator()<uint64_t>();
-}
-
-// x (outer, extent, inner), index and y (outer, picks, inner).
+// x (outer, extent, inner), index and y (outer, picks, inner). A pick outside the extent is
+// reported as a fault; the result is 0 there.
 template <class T>
-__global__ void __launch_bounds__(block_threads)
-    gather_kernel(GatherGeometry g, const T* x, const int64_t* index, T* y, Fault* faults) {
-  const int64_t count = g.outer * g.picks * g.inner;
-  for (int64_t i = first_item(); i < count; i += item_step()) {
+struct Gather {
+  GatherGeometry g;
+  const T* x;
+  const int64_t* index;
+  T* y;
+  Fault* faults;
+  __device__ void operator()(int64_t i) const {
     const int64_t o = i / (g.picks * g.inner);
     const int64_t pick = index[i];
     y[i] = in_range(pick, g.extent, faults, FaultSource::gather)
                ? x[(o * g.extent + pick) * g.inner + i % g.inner]
                : T{};
   }
-}
+};
 
-// One thread per element of dx loops over the picks of its column.
+// An element of dx loops over the picks of its column.
 template <class T>
-__global__ void __launch_bounds__(block_threads)
-    gather_backward_kernel(GatherGeometry g, const int64_t* index, const T* dy, T* dx) {
-  const int64_t count = g.outer * g.extent * g.inner;
-  for (int64_t i = first_item(); i < count; i += item_step()) {
+struct GatherBackward {
+  GatherGeometry g;
+  const int64_t* index;
+  const T* dy;
+  T* dx;
+  __device__ void operator()(int64_t i) const {
     const int64_t o = i / (g.extent * g.inner);
     const int64_t entry = i / g.inner % g.extent;
     float sum = 0;
@@ -107,30 +95,36 @@ __global__ void __launch_bounds__(block_threads)
     }
     dx[i] = from_f32<T>(sum);
   }
-}
+};
 
 template <class T>
-__global__ void __launch_bounds__(block_threads)
-    one_hot_kernel(T one, const int64_t* index, int64_t picks, int64_t classes, T* y,
-                   Fault* faults) {
-  for (int64_t i = first_item(); i < picks * classes; i += item_step()) {
+struct OneHot {
+  T one;
+  const int64_t* index;
+  int64_t classes;
+  T* y;
+  Fault* faults;
+  __device__ void operator()(int64_t i) const {
     const int64_t label = index[i / classes];
     y[i] = i % classes == label ? one : T{};
     if (i % classes == 0) in_range(label, classes, faults, FaultSource::one_hot);
   }
-}
+};
 
 template <class T>
-__global__ void __launch_bounds__(block_threads)
-    embedding_kernel(const T* table, int64_t entries, int64_t features, const int64_t* index,
-                     int64_t picks, T* y, Fault* faults) {
-  for (int64_t i = first_item(); i < picks * features; i += item_step()) {
+struct Embed {
+  const T* table;
+  int64_t entries, features;
+  const int64_t* index;
+  T* y;
+  Fault* faults;
+  __device__ void operator()(int64_t i) const {
     const int64_t entry = index[i / features];
     y[i] = in_range(entry, entries, faults, FaultSource::embedding)
                ? table[entry * features + i % features]
                : T{};
   }
-}
+};
 
 // One block per pick. The first pick of an entry adds up the rows of all picks of that entry; the
 // others return at once. Entries without picks were zeroed before.
@@ -167,96 +161,95 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+class ShapeIndex final : public ShapeIndexKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) override {
+    CopyGeometry walk = g;
+    size_t bytes = size_of(y.dtype());
+    while (!add && bytes < 16 && pair_up(walk, bytes, x.raw(), y.raw())) bytes *= 2;
+    int64_t count = 1;
+    for (int axis = 0; axis < walk.rank; ++axis) count *= walk.extent[static_cast<size_t>(axis)];
+    if (count == 0) return;
+    const auto launch = [&]<bool adds, class T>() {
+      with_index(count, [&]<class Index>() {
+        copy_kernel<adds><<<grid_for(count), block_threads, 0, stream()>>>(
+            walk, Divisors<Index>(walk.rank, walk.extent), count, pointer<const T>(x),
+            pointer<T>(y));
+      });
+    };
+    if (add) {
+      visit_real(y.dtype(), [&]<class T>() { launch.template operator()<true, T>(); });
+    } else if (bytes == 16) {
+      launch.operator()<false, uint4>();
+    } else {
+      visit_bytes(bytes, [&]<class T>() { launch.template operator()<false, T>(); });
+    }
+    check_launch("strided_copy");
+  }
+
+  void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
+              const Tensor& y) override {
+    visit_bytes(size_of(y.dtype()), [&]<class T>() {
+      for_each_item(stream(), "gather", g.outer * g.picks * g.inner,
+                    Gather<T>{g, pointer<const T>(x), pointer<const int64_t>(index), pointer<T>(y),
+                              context_.faults()});
+    });
+  }
+
+  void gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
+                       const Tensor& dx) override {
+    visit_real(dx.dtype(), [&]<class T>() {
+      for_each_item(stream(), "gather_backward", g.outer * g.extent * g.inner,
+                    GatherBackward<T>{g, pointer<const int64_t>(index), pointer<const T>(dy),
+                                      pointer<T>(dx)});
+    });
+  }
+
+  // Rows are copied in elements as large as their length and addresses allow.
+  void embedding(const Tensor& table, const Tensor& index, const Tensor& y) override {
+    const auto address =
+        reinterpret_cast<uintptr_t>(table.raw()) | reinterpret_cast<uintptr_t>(y.raw());
+    int64_t features = table.extent(1);
+    size_t bytes = size_of(y.dtype());
+    while (bytes < 8 && features % 2 == 0 && address % (2 * bytes) == 0) {
+      bytes *= 2;
+      features /= 2;
+    }
+    visit_bytes(bytes, [&]<class T>() {
+      for_each_item(stream(), "embedding", index.count() * features,
+                    Embed<T>{pointer<const T>(table), table.extent(0), features,
+                             pointer<const int64_t>(index), pointer<T>(y), context_.faults()});
+    });
+  }
+
+  void embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) override {
+    check(cudaMemsetAsync(dtable.raw(), 0, static_cast<size_t>(dtable.bytes()), stream()),
+          "embedding_backward");
+    visit_real(dtable.dtype(), [&]<class T>() {
+      embedding_backward_kernel<<<static_cast<unsigned>(index.count()), block_threads, 0,
+                                  stream()>>>(pointer<const int64_t>(index), index.count(),
+                                              dtable.extent(0), dtable.extent(1),
+                                              pointer<const T>(dy), pointer<T>(dtable));
+    });
+    check_launch("embedding_backward");
+  }
+
+  void one_hot(const Tensor& index, const Tensor& y) override {
+    const uint64_t one = bits_of(1, y.dtype());
+    visit_bytes(size_of(y.dtype()), [&]<class T>() {
+      for_each_item(stream(), "one_hot", y.count(),
+                    OneHot<T>{static_cast<T>(one), pointer<const int64_t>(index), y.extent(-1),
+                              pointer<T>(y), context_.faults()});
+    });
+  }
+};
+
 }  // namespace
 
-void strided_copy(cudaStream_t stream, CopyGeometry g, size_t element_bytes, const void* x,
-                  void* y) {
-  size_t bytes = element_bytes;
-  while (bytes < 16 && pair_up(g, bytes, x, y)) bytes *= 2;
-  const int64_t count = steps_of(g);
-  if (count == 0) return;
-  const auto launch = [&]<class T>() {
-    with_index(count, [&]<class Index>() {
-      copy_kernel<<<grid_for(count), block_threads, 0, stream>>>(
-          g, Divisors<Index>(g.rank, g.extent), count, static_cast<const T*>(x),
-          static_cast<T*>(y));
-    });
-  };
-  if (bytes == 16) {
-    launch.operator()<uint4>();
-  } else {
-    visit_bytes(bytes, launch);
-  }
-  check_launch("strided_copy");
+std::shared_ptr<ShapeIndexKernels> make_shape_index(CudaDevice& device) {
+  return std::make_shared<ShapeIndex>(device);
 }
 
-void strided_add(cudaStream_t stream, const CopyGeometry& g, DType dtype, const void* x, void* y) {
-  const int64_t count = steps_of(g);
-  if (count == 0) return;
-  visit_real(dtype, [&]<class T>() {
-    with_index(count, [&]<class Index>() {
-      add_kernel<<<grid_for(count), block_threads, 0, stream>>>(
-          g, Divisors<Index>(g.rank, g.extent), count, static_cast<const T*>(x),
-          static_cast<T*>(y));
-    });
-  });
-  check_launch("strided_add");
-}
-
-void gather(cudaStream_t stream, const GatherGeometry& g, size_t element_bytes, const void* x,
-            const int64_t* index, void* y, Fault* faults) {
-  const unsigned grid = grid_for(g.outer * g.picks * g.inner);
-  visit_bytes(element_bytes, [&]<class T>() {
-    gather_kernel<<<grid, block_threads, 0, stream>>>(g, static_cast<const T*>(x), index,
-                                                      static_cast<T*>(y), faults);
-  });
-  check_launch("gather");
-}
-
-void gather_backward(cudaStream_t stream, const GatherGeometry& g, DType dtype,
-                     const int64_t* index, const void* dy, void* dx) {
-  const unsigned grid = grid_for(g.outer * g.extent * g.inner);
-  visit_real(dtype, [&]<class T>() {
-    gather_backward_kernel<<<grid, block_threads, 0, stream>>>(g, index, static_cast<const T*>(dy),
-                                                               static_cast<T*>(dx));
-  });
-  check_launch("gather_backward");
-}
-
-void one_hot(cudaStream_t stream, size_t element_bytes, uint64_t one, const int64_t* index,
-             int64_t picks, int64_t classes, void* y, Fault* faults) {
-  visit_bytes(element_bytes, [&]<class T>() {
-    one_hot_kernel<<<grid_for(picks * classes), block_threads, 0, stream>>>(
-        static_cast<T>(one), index, picks, classes, static_cast<T*>(y), faults);
-  });
-  check_launch("one_hot");
-}
-
-// Rows are copied in elements as large as their length and addresses allow.
-void embedding(cudaStream_t stream, size_t element_bytes, const void* table, int64_t entries,
-               int64_t features, const int64_t* index, int64_t picks, void* y, Fault* faults) {
-  const auto address = reinterpret_cast<uintptr_t>(table) | reinterpret_cast<uintptr_t>(y);
-  size_t bytes = element_bytes;
-  while (bytes < 8 && features % 2 == 0 && address % (2 * bytes) == 0) {
-    bytes *= 2;
-    features /= 2;
-  }
-  visit_bytes(bytes, [&]<class T>() {
-    embedding_kernel<<<grid_for(picks * features), block_threads, 0, stream>>>(
-        static_cast<const T*>(table), entries, features, index, picks, static_cast<T*>(y), faults);
-  });
-  check_launch("embedding");
-}
-
-void embedding_backward(cudaStream_t stream, DType dtype, const int64_t* index, int64_t picks,
-                        int64_t entries, int64_t features, const void* dy, void* dtable) {
-  visit_real(dtype, [&]<class T>() {
-    check(cudaMemsetAsync(dtable, 0, static_cast<size_t>(entries * features) * sizeof(T), stream),
-          "embedding_backward");
-    embedding_backward_kernel<<<static_cast<unsigned>(picks), block_threads, 0, stream>>>(
-        index, picks, entries, features, static_cast<const T*>(dy), static_cast<T*>(dtable));
-  });
-  check_launch("embedding_backward");
-}
-
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda
