@@ -1,38 +1,42 @@
-// The training step without the optimizer (optimizer.cu): counting batches, the norm of the
-// gradients, the decision on the update, averages of weights. One thread calls the functions of
-// core/backend/step_state.h; what changes from step to step is read from device memory.
+// The training step: counting batches, the norm of the gradients, the decision on the update, the
+// optimizer (its kernels: optimizer.cuh), averages of weights. One thread calls the functions of
+// core/backend/step_state.h; what changes from step to step is read from device memory, and nothing
+// waits for the host.
+#include "core/backend/training_step.h"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/ops/training_step.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/columns.cuh"
+#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/ops/optimizer.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 // G threads per row. counters: the ticket and the number of correct rows; both zero before and
 // after.
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
-    count_batch_kernel(StepRule rule, Batch b, StepState* state, uint32_t* counters) {
+    count_batch_kernel(StepRule rule, int64_t rows, int64_t classes, const T* logits,
+                       const int64_t* labels, const float* loss, StepState* state,
+                       uint32_t* counters) {
   wait_for_previous();
-  constexpr int per_block = block_threads / G;
-  const int lane = threadIdx.x % G;
   uint32_t correct = 0;
-  for (int64_t turn = blockIdx.x; turn * per_block < b.rows; turn += gridDim.x) {
-    const int64_t row = turn * per_block + threadIdx.x / G;
-    if (row >= b.rows) continue;  // whole groups
-    const T* logits = static_cast<const T*>(b.logits) + row * b.classes;
-    const auto at = [&](int64_t c) { return to_f32(logits[c]); };
-    const int64_t guess =
-        b.classes == 1 ? int64_t{at(0) > 0}
-                       : first_of<G>(largest_of<G>(b.classes, lane, at), b.classes, lane, at);
-    correct += lane == 0 && guess == b.labels[row];
-  }
+  for_each_column<G>(rows, [&](int64_t row, int lane) {
+    const T* own = logits + row * classes;
+    const auto at = [&](int64_t c) { return to_f32(own[c]); };
+    const int64_t guess = classes == 1
+                              ? int64_t{at(0) > 0}
+                              : first_of<G>(largest_of<G>(classes, lane, at), classes, lane, at);
+    correct += lane == 0 && guess == labels[row];
+  });
   correct = group_sum<block_threads>(correct);
   if (threadIdx.x == 0) atomicAdd(counters + 1, correct);
   if (!is_last_block(counters, gridDim.x) || threadIdx.x != 0) return;
   const uint32_t all = atomicExch(counters + 1, 0);
-  whisker::count_batch(*state, rule, {.loss = *b.loss, .correct = all, .rows = b.rows});
+  whisker::count_batch(*state, rule, {.loss = *loss, .correct = all, .rows = rows});
 }
 
 // A thread's part of the sum of squares of x (count).
@@ -89,22 +93,22 @@ struct Average {
 // All blocks read the number of updates before the last one increments it.
 template <class T, int N>
 __global__ void __launch_bounds__(block_threads)
-    moving_average_kernel(AverageUpdate u, uint32_t* ticket) {
-  if (u.applies && !*u.applies) return;
-  const double decay = average_decay(u.decay, u.warmup, *u.updates + 1);
+    moving_average_kernel(double longest_decay, bool warmup, const int32_t* applies,
+                          int64_t* updates, int64_t count, const T* value, T* average,
+                          uint32_t* ticket) {
+  if (applies && !*applies) return;
+  const double decay = average_decay(longest_decay, warmup, *updates + 1);
   const Average f{static_cast<float>(decay), static_cast<float>(1 - decay)};
-  const auto* value = static_cast<const T*>(u.value);
-  auto* average = static_cast<T*>(u.average);
-  const int64_t packs = u.count / N;
+  const int64_t packs = count / N;
   for (int64_t p = first_item(); p < packs; p += item_step()) {
     auto& target = reinterpret_cast<Pack<T, N>*>(average)[p];
     target = map_pack<N, T>(f, target, reinterpret_cast<const Pack<T, N>*>(value)[p]);
   }
   const int64_t rest = packs * N + first_item();
-  if (rest < u.count) {
+  if (rest < count) {
     average[rest] = from_f32<T>(f(to_f32(average[rest]), to_f32(value[rest])));
   }
-  if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0) ++*u.updates;
+  if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0) ++*updates;
 }
 
 template <class T>
@@ -115,13 +119,14 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(block_threads) swap_kernel(T* a, T* b, int64_t count) {
-  for (int64_t i = first_item(); i < count; i += item_step()) {
+struct Swap {
+  T *a, *b;
+  __device__ void operator()(int64_t i) const {
     const T kept = a[i];
     a[i] = b[i];
     b[i] = kept;
   }
-}
+};
 
 // Calls run.operator()<T>(count): in 16-byte elements where addresses and size allow, else bytes.
 template <class Run>
@@ -135,88 +140,131 @@ void with_wide_elements(const void* a, const void* b, int64_t bytes, const Run& 
   }
 }
 
+class TrainingStep final : public TrainingStepKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) override {
+    context_.enter();
+    const int64_t rows = logits.extent(0), classes = logits.extent(1);
+    visit_real(logits.dtype(), [&]<class T>() {
+      with_group<32>(rows, classes, 1, [&]<int G>(unsigned blocks) {
+        launch_pdl(context_, blocks, block_threads, count_batch_kernel<T, G>, count.rule, rows,
+                   classes, pointer<const T>(logits), pointer<const int64_t>(count.labels),
+                   f32(loss), count.state, context_.tickets());
+      });
+    });
+    check_launch("count_batch");
+  }
+
+  void add_squares(const Tensor& x, double* sum) override {
+    context_.enter();
+    visit_real(x.dtype(), [&]<class T>() {
+      const unsigned blocks = blocks_for_squares((x.count() + pack_size<T> - 1) / pack_size<T>);
+      const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
+      add_squares_kernel<<<blocks, block_threads, 0, stream()>>>(
+          pointer<const T>(x), x.count(), parts.as<double>(), context_.tickets(), sum);
+    });
+    check_launch("add_squares");
+  }
+
+  void begin_update(const StepRule& rule, StepState* state) override {
+    begin_update_kernel<<<1, 1, 0, stream()>>>(rule, state);
+    check_launch("begin_update");
+  }
+
+  void optimizer_step(const OptimizerStep& s) override {
+    const OptimizerUpdate u = update_of(s);
+    if (u.count == 0) return;
+    visit_real(u.gradient_dtype, [&]<class G>() {
+      if (in_packs(u)) {
+        optimizer_kernel<G, 4><<<grid_for((u.count + 3) / 4), block_threads, 0, stream()>>>(u);
+      } else {
+        optimizer_kernel<G, 1><<<grid_for(u.count), block_threads, 0, stream()>>>(u);
+      }
+    });
+    check_launch("optimizer_step");
+  }
+
+  // Two kernels for what Note [Compute views] makes of an arena: one run, or one and one of f32.
+  void update(const StepRule& rule, StepState* state,
+              std::span<const OptimizerStep> runs) override {
+    const bool is_fused =
+        !runs.empty() && runs.size() <= 2 && runs.back().value.dtype() == DType::f32 &&
+        (runs.size() == 1 || runs.back().gradient.dtype() == DType::f32) &&
+        std::ranges::all_of(
+            runs, [](const OptimizerStep& run) { return is_aligned(run.gradient.raw()); });
+    if (!is_fused) return TrainingStepKernels::update(rule, state, runs);
+    context_.enter();
+    const OptimizerUpdate first = update_of(runs.front());
+    const OptimizerUpdate second =
+        runs.size() == 2 ? update_of(runs.back()) : OptimizerUpdate{.state = state};
+    visit_real(first.gradient_dtype, [&]<class G>() {
+      const unsigned blocks =
+          blocks_for_squares(std::max(first.count / pack_size<G>, second.count / pack_size<float>));
+      const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
+      launch_pdl(context_, blocks, block_threads, begin_pair_update_kernel<G>,
+                 static_cast<const G*>(first.gradient), first.count,
+                 static_cast<const float*>(second.gradient), second.count, parts.as<double>(),
+                 context_.tickets(), rule, state);
+    });
+    check_launch("beginning an update");
+    if (!in_packs(first) || !in_packs(second)) {
+      for (const OptimizerStep& run : runs) optimizer_step(run);
+      return;
+    }
+    const unsigned blocks = grid_for((first.count + 3) / 4);
+    const unsigned more = second.count == 0 ? 0 : grid_for((second.count + 3) / 4);
+    visit_real(first.gradient_dtype, [&]<class G>() {
+      launch_pdl(context_, blocks + more, block_threads, optimizer_pair_kernel<G>, first, second,
+                 blocks);
+    });
+    check_launch("optimizer_step");
+  }
+
+  void moving_average(const AverageStep& s) override {
+    context_.enter();
+    const int64_t count = s.value.count();
+    visit_real(s.value.dtype(), [&]<class T>() {
+      const auto* value = pointer<const T>(s.value);
+      auto* average = pointer<T>(s.average);
+      const auto run = [&]<int N>() {
+        moving_average_kernel<T, N><<<grid_for((count + N - 1) / N), block_threads, 0, stream()>>>(
+            s.decay, s.warmup, s.applies, s.updates, count, value, average, context_.tickets());
+      };
+      if (aligned_for<pack_size<T>>(value, average)) {
+        run.template operator()<pack_size<T>>();
+      } else {
+        run.template operator()<1>();
+      }
+    });
+    check_launch("moving_average");
+  }
+
+  void copy_if(const int32_t* condition, const void* source, void* target, int64_t bytes) override {
+    with_wide_elements(source, target, bytes, [&]<class T>(int64_t count) {
+      copy_if_kernel<<<grid_for(count), block_threads, 0, stream()>>>(
+          condition, static_cast<const T*>(source), static_cast<T*>(target), count);
+    });
+    check_launch("copy_if");
+  }
+
+  void swap(const Tensor& a, const Tensor& b) override {
+    with_wide_elements(a.raw(), b.raw(), a.bytes(), [&]<class T>(int64_t count) {
+      for_each_item(stream(), "swap", count, Swap<T>{pointer<T>(a), pointer<T>(b)});
+    });
+  }
+
+ private:
+  unsigned blocks_for_squares(int64_t packs) const {
+    return std::min(grid_for(packs), static_cast<unsigned>(context_.multiprocessors()) * 8);
+  }
+};
+
 }  // namespace
 
-void count_batch(Context& context, const StepRule& rule, const Batch& batch, StepState* state) {
-  visit_real(batch.dtype, [&]<class T>() {
-    const auto run = [&]<int G>() {
-      launch_pdl(context, grid_for(batch.rows * G), block_threads, count_batch_kernel<T, G>, rule,
-                 batch, state, context.tickets());
-    };
-    if (batch.classes > 4) {
-      run.template operator()<32>();
-    } else {
-      run.template operator()<1>();
-    }
-  });
-  check_launch("count_batch");
+std::shared_ptr<TrainingStepKernels> make_training_step(CudaDevice& device) {
+  return std::make_shared<TrainingStep>(device);
 }
 
-void add_squares(Context& context, Allocator& allocator, DType dtype, const void* x, int64_t count,
-                 double* sum) {
-  visit_real(dtype, [&]<class T>() {
-    const int64_t packs = (count + pack_size<T> - 1) / pack_size<T>;
-    const unsigned blocks =
-        std::min(grid_for(packs), static_cast<unsigned>(context.multiprocessors()) * 8);
-    const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
-    add_squares_kernel<<<blocks, block_threads, 0, context.stream()>>>(
-        static_cast<const T*>(x), count, parts.as<double>(), context.tickets(), sum);
-  });
-  check_launch("add_squares");
-}
-
-void begin_update(cudaStream_t stream, const StepRule& rule, StepState* state) {
-  begin_update_kernel<<<1, 1, 0, stream>>>(rule, state);
-  check_launch("begin_update");
-}
-
-void begin_pair_update(Context& context, Allocator& allocator, const OptimizerUpdate& first,
-                       const OptimizerUpdate& second, const StepRule& rule, StepState* state) {
-  visit_real(first.gradient_dtype, [&]<class T>() {
-    const int64_t packs = std::max(first.count / pack_size<T>, second.count / pack_size<float>);
-    const unsigned blocks =
-        std::min(grid_for(packs), static_cast<unsigned>(context.multiprocessors()) * 8);
-    const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
-    launch_pdl(context, blocks, block_threads, begin_pair_update_kernel<T>,
-               static_cast<const T*>(first.gradient), first.count,
-               static_cast<const float*>(second.gradient), second.count, parts.as<double>(),
-               context.tickets(), rule, state);
-  });
-  check_launch("beginning an update");
-}
-
-void moving_average(Context& context, const AverageUpdate& u) {
-  visit_real(u.dtype, [&]<class T>() {
-    constexpr int n = pack_size<T>;
-    const auto run = [&]<int N>() {
-      const int64_t packs = (u.count + N - 1) / N;
-      moving_average_kernel<T, N>
-          <<<grid_for(packs), block_threads, 0, context.stream()>>>(u, context.tickets());
-    };
-    if (aligned_for<n>(static_cast<const T*>(u.value), static_cast<T*>(u.average))) {
-      run.template operator()<n>();
-    } else {
-      run.template operator()<1>();
-    }
-  });
-  check_launch("moving_average");
-}
-
-void copy_if(cudaStream_t stream, const int32_t* condition, const void* source, void* target,
-             int64_t bytes) {
-  with_wide_elements(source, target, bytes, [&]<class T>(int64_t count) {
-    copy_if_kernel<<<grid_for(count), block_threads, 0, stream>>>(
-        condition, static_cast<const T*>(source), static_cast<T*>(target), count);
-  });
-  check_launch("copy_if");
-}
-
-void swap(cudaStream_t stream, void* a, void* b, int64_t bytes) {
-  with_wide_elements(a, b, bytes, [&]<class T>(int64_t count) {
-    swap_kernel<<<grid_for(count), block_threads, 0, stream>>>(static_cast<T*>(a),
-                                                               static_cast<T*>(b), count);
-  });
-  check_launch("swap");
-}
-
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda
