@@ -52,27 +52,6 @@ __global__ void average_kernel(PoolShape p, const Pack<T, N>* x, Pack<T, N>* y) 
   });
 }
 
-/// Adds the gradient that window (i, j) passes to its element `index`. `argmax` is null for
-/// averages.
-template <class T, int N, class Index>
-__device__ void add_window_gradient(const PoolShape& p, const Pack<Index, N>* argmax,
-                                    const Pack<T, N>* dy, int64_t image, int i, int j, int pack,
-                                    int index, float* sum) {
-  const int64_t at = p.y_at(image, i, j, pack);
-  const Pack<T, N> gradient = dy[at];
-  if (argmax) {
-    const Pack<Index, N> index_of_max = argmax[at];
-#pragma unroll
-    for (int c = 0; c < N; ++c) {
-      if (index_of_max.at[c] == static_cast<Index>(index)) sum[c] += to_f32(gradient.at[c]);
-    }
-  } else {
-    const float weight = 1.0f / p.divisor(i, j);
-#pragma unroll
-    for (int c = 0; c < N; ++c) sum[c] += to_f32(gradient.at[c]) * weight;
-  }
-}
-
 /// Strides of at least the kernel, or one window along an axis: an image element is in one window
 /// or in none. A thread writes `strip` consecutive rows of a column, and reads a window's gradient
 /// once.
@@ -133,7 +112,19 @@ __global__ void gather_kernel(PoolShape p, const Pack<Index, N>* argmax, const P
     for (int i = first_i; i <= min(down / p.stride_h, p.h_out - 1); ++i) {
       for (int j = first_j; j <= min(across / p.stride_w, p.w_out - 1); ++j) {
         const int index = (down - i * p.stride_h) * p.kernel_w + across - j * p.stride_w;
-        add_window_gradient(p, argmax, dy, image, i, j, pack, index, sum);
+        const int64_t at = p.y_at(image, i, j, pack);
+        const Pack<T, N> gradient = dy[at];
+        if (argmax) {
+          const Pack<Index, N> index_of_max = argmax[at];
+#pragma unroll
+          for (int c = 0; c < N; ++c) {
+            if (index_of_max.at[c] == static_cast<Index>(index)) sum[c] += to_f32(gradient.at[c]);
+          }
+        } else {
+          const float weight = 1.0f / p.divisor(i, j);
+#pragma unroll
+          for (int c = 0; c < N; ++c) sum[c] += to_f32(gradient.at[c]) * weight;
+        }
       }
     }
     dx[p.x_at(image, row, column, pack)] = rounded<T, N>(sum);
