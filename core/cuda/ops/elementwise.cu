@@ -5,6 +5,7 @@
 #include "core/backend/elementwise.h"
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/broadcast.cuh"
 #include "core/cuda/ops/cuda_kernels.h"
@@ -234,11 +235,9 @@ class Elementwise final : public ElementwiseKernels, CudaKernels {
   void compare(CompareOp op, const BroadcastGeometry& g, const BinaryInputs& in,
                const Tensor& y) override {
     with_index(g.count, [&]<class Index>() {
-      compare_kernel<<<grid_for(g.count), block_threads, 0, stream()>>>(
-          op, g, Divisors<Index>(g.rank, g.extent), in.a.dtype(), in.a.raw(), in.b.raw(),
-          pointer<bool>(y));
+      launch_kernel(stream(), "compare", grid_for(g.count), compare_kernel<Index>, op, g,
+                    Divisors<Index>(g.rank, g.extent), in.a.dtype(), in.a, in.b, y);
     });
-    check_launch("compare");
   }
 
   void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override {
@@ -284,18 +283,11 @@ void kernels::dropout(cudaStream_t stream, double rate, const RandomKey& key, DT
   const auto scale = static_cast<float>(1 / (1 - rate));
   const uint64_t threshold = dropout_threshold(rate);
   visit_real(dtype, [&]<class T>() {
-    const auto* in = static_cast<const T*>(x);
-    auto* out = static_cast<T*>(y);
-    const unsigned grid = grid_for((count + 3) / 4);
-    if (aligned_for<4>(in, out)) {
-      dropout_kernel<T, 4>
-          <<<grid, block_threads, 0, stream>>>(threshold, scale, key, in, out, count);
-    } else {
-      dropout_kernel<T, 1>
-          <<<grid, block_threads, 0, stream>>>(threshold, scale, key, in, out, count);
-    }
+    const bool packs = aligned_for<4>(static_cast<const T*>(x), static_cast<T*>(y));
+    launch_kernel(stream, "dropout", grid_for((count + 3) / 4),
+                  packs ? dropout_kernel<T, 4> : dropout_kernel<T, 1>, threshold, scale, key, x, y,
+                  count);
   });
-  check_launch("dropout");
 }
 
 std::shared_ptr<ElementwiseKernels> make_elementwise(CudaDevice& device) {

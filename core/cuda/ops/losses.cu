@@ -168,62 +168,49 @@ class Losses final : public LossKernels, CudaKernels {
   using CudaKernels::CudaKernels;
 
   void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
-    visit_real(y.dtype(), [&]<class T>() {
-      with_group(g.outer * g.inner, g.classes, g.inner, [&]<int G>(unsigned blocks) {
-        softmax_kernel<T, G>
-            <<<blocks, block_threads, 0, stream()>>>(g, pointer<const T>(x), pointer<T>(y));
-      });
+    with_group(y.dtype(), g, [&]<class T, int G>(unsigned blocks) {
+      launch_kernel(stream(), "softmax", blocks, softmax_kernel<T, G>, g, x, y);
     });
-    check_launch("softmax");
   }
 
   void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
                         const Tensor& dx) override {
-    visit_real(dx.dtype(), [&]<class T>() {
-      with_group(g.outer * g.inner, g.classes, g.inner, [&]<int G>(unsigned blocks) {
-        softmax_backward_kernel<T, G><<<blocks, block_threads, 0, stream()>>>(
-            g, pointer<const T>(y), pointer<const T>(dy), pointer<T>(dx));
-      });
+    with_group(dx.dtype(), g, [&]<class T, int G>(unsigned blocks) {
+      launch_kernel(stream(), "softmax_backward", blocks, softmax_backward_kernel<T, G>, g, y, dy,
+                    dx);
     });
-    check_launch("softmax_backward");
   }
 
   void cross_entropy(const CrossEntropyGeometry& g, const LossInputs& in,
                      const LossOutputs& out) override {
     context_.enter();
-    const auto* labels = g.soft ? nullptr : pointer<const int64_t>(in.target);
-    const bool weighted_mean = labels && in.class_weight.defined();
-    visit_real(in.logits.dtype(), [&]<class T>() {
-      const auto* weight = pointer<const T>(in.class_weight);
-      with_group(g.rows, g.classes, 1, [&]<int G>(unsigned blocks) {
-        const Scratch memory(allocator_, (int64_t{blocks} + 1) * int64_t{sizeof(double)});
-        double* const divisor = memory.as<double>();
-        if (weighted_mean) {
-          label_weight_kernel<<<1, block_threads, 0, stream()>>>(g, labels, weight, divisor);
-        }
-        const MeanOf mean{weighted_mean ? divisor : nullptr, divisor + 1, context_.tickets(),
-                          context_.faults()};
-        launch_pdl(context_, blocks, block_threads, cross_entropy_kernel<T, G>, g,
-                   pointer<const T>(in.logits), labels,
-                   g.soft ? pointer<const T>(in.target) : nullptr, weight, f32(out.loss),
-                   pointer<T>(out.dlogits), mean);
-      });
+    const Tensor& labels = g.soft ? no_tensor : in.target;
+    const Tensor& soft = g.soft ? in.target : no_tensor;
+    const bool weighted_mean = !g.soft && in.class_weight.defined();
+    with_group(in.logits.dtype(), g.rows, g.classes, 1, [&]<class T, int G>(unsigned blocks) {
+      const Scratch memory(allocator_, (int64_t{blocks} + 1) * int64_t{sizeof(double)});
+      double* const divisor = memory.as<double>();
+      if (weighted_mean) {
+        launch_kernel(stream(), "cross_entropy", 1, label_weight_kernel<T>, g, labels,
+                      in.class_weight, divisor);
+      }
+      const MeanOf mean{weighted_mean ? divisor : nullptr, divisor + 1, context_.tickets(),
+                        context_.faults()};
+      launch_pdl(context_, blocks, block_threads, cross_entropy_kernel<T, G>, g, in.logits, labels,
+                 soft, in.class_weight, f32(out.loss), out.dlogits, mean);
     });
-    check_launch("cross_entropy");
   }
 
   void binary_cross_entropy(const LossInputs& in, const LossOutputs& out) override {
     context_.enter();
-    const int64_t count = in.logits.count();
-    const unsigned blocks = grid_for(count);
+    const unsigned blocks = grid_for(in.logits.count());
     const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
     const MeanOf mean{nullptr, parts.as<double>(), context_.tickets(), context_.faults()};
     visit_real(in.logits.dtype(), [&]<class T>() {
-      binary_cross_entropy_kernel<<<blocks, block_threads, 0, stream()>>>(
-          count, pointer<const T>(in.logits), pointer<const T>(in.target), f32(out.loss),
-          pointer<T>(out.dlogits), mean);
+      launch_kernel(stream(), "binary_cross_entropy_with_logits", blocks,
+                    binary_cross_entropy_kernel<T>, in.logits.count(), in.logits, in.target,
+                    f32(out.loss), out.dlogits, mean);
     });
-    check_launch("binary_cross_entropy_with_logits");
   }
 };
 
@@ -231,13 +218,9 @@ class Losses final : public LossKernels, CudaKernels {
 
 void kernels::rows_near_zero(cudaStream_t stream, DType dtype, int64_t rows, int64_t columns,
                              const void* x, void* y) {
-  visit_real(dtype, [&]<class T>() {
-    with_group(rows, columns, 1, [&]<int G>(unsigned blocks) {
-      near_zero_kernel<T, G><<<blocks, block_threads, 0, stream>>>(
-          rows, columns, static_cast<const T*>(x), static_cast<T*>(y));
-    });
+  with_group(dtype, rows, columns, 1, [&]<class T, int G>(unsigned blocks) {
+    launch_kernel(stream, "rows_near_zero", blocks, near_zero_kernel<T, G>, rows, columns, x, y);
   });
-  check_launch("rows_near_zero");
 }
 
 std::shared_ptr<LossKernels> make_losses(CudaDevice& device) {

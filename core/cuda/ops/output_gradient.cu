@@ -4,6 +4,7 @@
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/many_channel_sums.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/ops/output_gradient.h"
 #include "core/cuda/runtime/check.h"
 
@@ -162,12 +163,10 @@ void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, con
   if (!b && !residual && f.kind == Activation::none) return;
   const auto run = [&]<class T, int N>() {
     const int64_t packs = g.rows * g.channels / N;
-    bias_activation_kernel<T, N><<<grid_for(packs), block_threads, 0, stream>>>(
-        packs, g.channels / N, f, static_cast<const T*>(b), static_cast<const T*>(residual),
-        static_cast<T*>(y));
+    launch_kernel(stream, "bias and activation", grid_for(packs), bias_activation_kernel<T, N>,
+                  packs, g.channels / N, f, b, residual, y);
   };
   with_packs(g.dtype, g.channels, run, b, residual, y);
-  check_launch("bias and activation");
 }
 
 void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, const void* dy,

@@ -145,18 +145,16 @@ void visit_index(const Pool2dGeometry& g, Fn&& fn) {
 void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
                     void* argmax) {
   const auto run = [&]<class T, int N>(const PoolShape& p) {
-    const PlaneLaunch launch = plane_launch(p, p.h_out, p.w_out);
-    const auto* in = static_cast<const Pack<T, N>*>(x);
-    auto* out = static_cast<Pack<T, N>*>(y);
+    const PlaneLaunch plane = plane_launch(p, p.h_out, p.w_out);
     if (g.kind == PoolKind::average) {
-      launch_pdl(context, launch.grid, launch.block, average_kernel<T, N>, p, in, out);
-      return;
+      return launch_pdl(context, plane.grid, plane.block, average_kernel<T, N>, p, x, y);
     }
     const auto strips = [&]<int K, int S>() {
-      const StripLaunch by_strips = strip_launch(context, p, p.h_out, p.w_out);
-      launch_pdl(context, by_strips.blocks.grid, by_strips.blocks.block,
-                 strip_max_kernel<T, N, K, S, Maxima<T, N>>, p, by_strips.strip, in,
-                 Maxima<T, N>{out, static_cast<Pack<uint8_t, N>*>(argmax)});
+      const auto [strip, blocks] = strip_launch(context, p, p.h_out, p.w_out);
+      const Maxima<T, N> maxima{static_cast<Pack<T, N>*>(y),
+                                static_cast<Pack<uint8_t, N>*>(argmax)};
+      launch_pdl(context, blocks.grid, blocks.block, strip_max_kernel<T, N, K, S, Maxima<T, N>>, p,
+                 strip, x, maxima);
     };
     if (g.all_see_image()) {
       if (g.is_square(2, 2)) return strips.template operator()<2, 2>();
@@ -164,12 +162,10 @@ void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void*
       if (g.is_square(3, 1)) return strips.template operator()<3, 1>();
     }
     visit_index(g, [&]<class Index>() {
-      launch_pdl(context, launch.grid, launch.block, max_kernel<T, N, Index>, p, in, out,
-                 static_cast<Pack<Index, N>*>(argmax));
+      launch_pdl(context, plane.grid, plane.block, max_kernel<T, N, Index>, p, x, y, argmax);
     });
   };
   visit_packed(g, run, argmax, x, y);
-  check_launch("pooling");
 }
 
 void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* argmax,
@@ -177,35 +173,29 @@ void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void
   const bool disjoint =
       (g.h_out == 1 || g.stride_h >= g.kernel_h) && (g.w_out == 1 || g.stride_w >= g.kernel_w);
   const auto run = [&]<class T, int N>(const PoolShape& p) {
-    const auto* gradient = static_cast<const Pack<T, N>*>(dy);
-    auto* out = static_cast<Pack<T, N>*>(dx);
     const auto strips = [&]<int K>() {
       const int down = (p.h + p.pad_top + 1) / 2, across = (p.w + p.pad_left + 1) / 2;
-      const StripLaunch by_strips = strip_launch(context, p, down, across);
-      launch_pdl(context, by_strips.blocks.grid, by_strips.blocks.block,
-                 strip_gradient_kernel<T, N, K, GatheredGradient<T, N>>, p, down, across,
-                 by_strips.strip, static_cast<const Pack<uint8_t, N>*>(argmax), gradient,
-                 GatheredGradient<T, N>{out});
+      const auto [strip, blocks] = strip_launch(context, p, down, across);
+      launch_pdl(context, blocks.grid, blocks.block,
+                 strip_gradient_kernel<T, N, K, GatheredGradient<T, N>>, p, down, across, strip,
+                 argmax, dy, GatheredGradient<T, N>{static_cast<Pack<T, N>*>(dx)});
     };
     if (g.kind == PoolKind::max) {
       if (g.is_square(2, 2)) return strips.template operator()<2>();
       if (g.is_square(3, 2)) return strips.template operator()<3>();
     }
     visit_index(g, [&]<class Index>() {
-      const auto* indices = static_cast<const Pack<Index, N>*>(argmax);
       if (disjoint) {
-        const StripLaunch by_strips = strip_launch(context, p, p.h, p.w);
-        launch_pdl(context, by_strips.blocks.grid, by_strips.blocks.block,
-                   disjoint_kernel<T, N, Index>, p, by_strips.strip, indices, gradient, out);
+        const auto [strip, blocks] = strip_launch(context, p, p.h, p.w);
+        launch_pdl(context, blocks.grid, blocks.block, disjoint_kernel<T, N, Index>, p, strip,
+                   argmax, dy, dx);
       } else {
-        const PlaneLaunch launch = plane_launch(p, p.h, p.w);
-        launch_pdl(context, launch.grid, launch.block, gather_kernel<T, N, Index>, p, indices,
-                   gradient, out);
+        const PlaneLaunch plane = plane_launch(p, p.h, p.w);
+        launch_pdl(context, plane.grid, plane.block, gather_kernel<T, N, Index>, p, argmax, dy, dx);
       }
     });
   };
   visit_packed(g, run, argmax, dy, dx);
-  check_launch("pooling's gradient");
 }
 
 namespace {

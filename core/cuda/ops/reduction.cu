@@ -250,13 +250,9 @@ class Reduction final : public ReductionKernels, CudaKernels {
   }
 
   void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
-    visit_real(x.dtype(), [&]<class T>() {
-      with_group<32>(g.outer * g.inner, g.classes, g.inner, [&]<int G>(unsigned blocks) {
-        argmax_kernel<T, G>
-            <<<blocks, block_threads, 0, stream()>>>(g, pointer<const T>(x), pointer<int64_t>(y));
-      });
+    with_group<32>(x.dtype(), g, [&]<class T, int G>(unsigned blocks) {
+      launch_kernel(stream(), "argmax", blocks, argmax_kernel<T, G>, g, x, y);
     });
-    check_launch("argmax");
   }
 
  private:

@@ -2,6 +2,7 @@
 // order of the indices, so results are deterministic.
 #include "core/backend/shape_index.h"
 #include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/ops/fault.cuh"
@@ -174,9 +175,8 @@ class ShapeIndex final : public ShapeIndexKernels, CudaKernels {
     if (count == 0) return;
     const auto launch = [&]<bool adds, class T>() {
       with_index(count, [&]<class Index>() {
-        copy_kernel<adds><<<grid_for(count), block_threads, 0, stream()>>>(
-            walk, Divisors<Index>(walk.rank, walk.extent), count, pointer<const T>(x),
-            pointer<T>(y));
+        launch_kernel(stream(), "strided_copy", grid_for(count), copy_kernel<adds, T, Index>, walk,
+                      Divisors<Index>(walk.rank, walk.extent), count, x, y);
       });
     };
     if (add) {
@@ -186,7 +186,6 @@ class ShapeIndex final : public ShapeIndexKernels, CudaKernels {
     } else {
       visit_bytes(bytes, [&]<class T>() { launch.template operator()<false, T>(); });
     }
-    check_launch("strided_copy");
   }
 
   void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
@@ -228,12 +227,10 @@ class ShapeIndex final : public ShapeIndexKernels, CudaKernels {
     check(cudaMemsetAsync(dtable.raw(), 0, static_cast<size_t>(dtable.bytes()), stream()),
           "embedding_backward");
     visit_real(dtable.dtype(), [&]<class T>() {
-      embedding_backward_kernel<<<static_cast<unsigned>(index.count()), block_threads, 0,
-                                  stream()>>>(pointer<const int64_t>(index), index.count(),
-                                              dtable.extent(0), dtable.extent(1),
-                                              pointer<const T>(dy), pointer<T>(dtable));
+      launch_kernel(stream(), "embedding_backward", static_cast<unsigned>(index.count()),
+                    embedding_backward_kernel<T>, index, index.count(), dtable.extent(0),
+                    dtable.extent(1), dy, dtable);
     });
-    check_launch("embedding_backward");
   }
 
   void one_hot(const Tensor& index, const Tensor& y) override {

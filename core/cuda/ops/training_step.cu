@@ -147,14 +147,10 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
   void count_batch(const Tensor& logits, const Tensor& loss, const BatchCount& count) override {
     context_.enter();
     const int64_t rows = logits.extent(0), classes = logits.extent(1);
-    visit_real(logits.dtype(), [&]<class T>() {
-      with_group<32>(rows, classes, 1, [&]<int G>(unsigned blocks) {
-        launch_pdl(context_, blocks, block_threads, count_batch_kernel<T, G>, count.rule, rows,
-                   classes, pointer<const T>(logits), pointer<const int64_t>(count.labels),
-                   f32(loss), count.state, context_.tickets());
-      });
+    with_group<32>(logits.dtype(), rows, classes, 1, [&]<class T, int G>(unsigned blocks) {
+      launch_pdl(context_, blocks, block_threads, count_batch_kernel<T, G>, count.rule, rows,
+                 classes, logits, count.labels, f32(loss), count.state, context_.tickets());
     });
-    check_launch("count_batch");
   }
 
   void add_squares(const Tensor& x, double* sum) override {
@@ -162,10 +158,9 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
     visit_real(x.dtype(), [&]<class T>() {
       const unsigned blocks = blocks_for_squares((x.count() + pack_size<T> - 1) / pack_size<T>);
       const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
-      add_squares_kernel<<<blocks, block_threads, 0, stream()>>>(
-          pointer<const T>(x), x.count(), parts.as<double>(), context_.tickets(), sum);
+      launch_kernel(stream(), "add_squares", blocks, add_squares_kernel<T>, x, x.count(),
+                    parts.data(), context_.tickets(), sum);
     });
-    check_launch("add_squares");
   }
 
   void begin_update(const StepRule& rule, StepState* state) override {
@@ -176,14 +171,11 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
   void optimizer_step(const OptimizerStep& s) override {
     const OptimizerUpdate u = update_of(s);
     if (u.count == 0) return;
+    const bool packs = in_packs(u);
     visit_real(u.gradient_dtype, [&]<class G>() {
-      if (in_packs(u)) {
-        optimizer_kernel<G, 4><<<grid_for((u.count + 3) / 4), block_threads, 0, stream()>>>(u);
-      } else {
-        optimizer_kernel<G, 1><<<grid_for(u.count), block_threads, 0, stream()>>>(u);
-      }
+      launch_kernel(stream(), "optimizer_step", grid_for(packs ? (u.count + 3) / 4 : u.count),
+                    packs ? optimizer_kernel<G, 4> : optimizer_kernel<G, 1>, u);
     });
-    check_launch("optimizer_step");
   }
 
   // Two kernels for what Note [Compute views] makes of an arena: one run, or one and one of f32.
@@ -203,12 +195,10 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
       const unsigned blocks =
           blocks_for_squares(std::max(first.count / pack_size<G>, second.count / pack_size<float>));
       const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
-      launch_pdl(context_, blocks, block_threads, begin_pair_update_kernel<G>,
-                 static_cast<const G*>(first.gradient), first.count,
-                 static_cast<const float*>(second.gradient), second.count, parts.as<double>(),
-                 context_.tickets(), rule, state);
+      launch_pdl(context_, blocks, block_threads, begin_pair_update_kernel<G>, first.gradient,
+                 first.count, second.gradient, second.count, parts.data(), context_.tickets(), rule,
+                 state);
     });
-    check_launch("beginning an update");
     if (!in_packs(first) || !in_packs(second)) {
       for (const OptimizerStep& run : runs) optimizer_step(run);
       return;
@@ -219,34 +209,25 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
       launch_pdl(context_, blocks + more, block_threads, optimizer_pair_kernel<G>, first, second,
                  blocks);
     });
-    check_launch("optimizer_step");
   }
 
   void moving_average(const AverageStep& s) override {
     context_.enter();
     const int64_t count = s.value.count();
     visit_real(s.value.dtype(), [&]<class T>() {
-      const auto* value = pointer<const T>(s.value);
-      auto* average = pointer<T>(s.average);
-      const auto run = [&]<int N>() {
-        moving_average_kernel<T, N><<<grid_for((count + N - 1) / N), block_threads, 0, stream()>>>(
-            s.decay, s.warmup, s.applies, s.updates, count, value, average, context_.tickets());
-      };
-      if (aligned_for<pack_size<T>>(value, average)) {
-        run.template operator()<pack_size<T>>();
-      } else {
-        run.template operator()<1>();
-      }
+      constexpr int n = pack_size<T>;
+      const bool packs = aligned_for<n>(pointer<const T>(s.value), pointer<T>(s.average));
+      launch_kernel(stream(), "moving_average", grid_for(packs ? (count + n - 1) / n : count),
+                    packs ? moving_average_kernel<T, n> : moving_average_kernel<T, 1>, s.decay,
+                    s.warmup, s.applies, s.updates, count, s.value, s.average, context_.tickets());
     });
-    check_launch("moving_average");
   }
 
   void copy_if(const int32_t* condition, const void* source, void* target, int64_t bytes) override {
     with_wide_elements(source, target, bytes, [&]<class T>(int64_t count) {
-      copy_if_kernel<<<grid_for(count), block_threads, 0, stream()>>>(
-          condition, static_cast<const T*>(source), static_cast<T*>(target), count);
+      launch_kernel(stream(), "copy_if", grid_for(count), copy_if_kernel<T>, condition, source,
+                    target, count);
     });
-    check_launch("copy_if");
   }
 
   void swap(const Tensor& a, const Tensor& b) override {
