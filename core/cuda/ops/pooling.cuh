@@ -4,8 +4,8 @@
 
 #include "core/backend/geometry.h"
 #include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/packed.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/device_code/types.cuh"
 
 #include <algorithm>
 #include <cstdint>
@@ -87,14 +87,6 @@ struct RunningMax {
     if (argmax) argmax[at] = index;
   }
 };
-
-template <class T, int N>
-__device__ Pack<T, N> rounded(const float* values) {
-  Pack<T, N> result;
-#pragma unroll
-  for (int c = 0; c < N; ++c) result.at[c] = from_f32<T>(values[c]);
-  return result;
-}
 
 inline PoolShape pool_shape(const Pool2dGeometry& g, int pack) {
   return {.h = static_cast<int>(g.h),

@@ -99,26 +99,8 @@ __device__ Pack<float, N> load_from_l2(const Pack<float, N>* from) {
   return pack;
 }
 
-/// Calls use(load(row)) for the rows from `first` on in steps of `step`; the loads of `together`
-/// rows start before the first is used.
-template <int together, class Load, class Use>
-__device__ void for_each_row(int64_t first, int64_t end, int step, const Load& load,
-                             const Use& use) {
-  for (int64_t row = first; row < end; row += together * step) {
-    decltype(load(row)) loaded[together];
-#pragma unroll
-    for (int k = 0; k < together; ++k) {
-      if (row + k * step < end) loaded[k] = load(row + k * step);
-    }
-#pragma unroll
-    for (int k = 0; k < together; ++k) {
-      if (row + k * step < end) use(loaded[k]);
-    }
-  }
-}
-
-/// What is reduced, in packs of N: elements, or the products of those of two tensors. A thread
-/// loads `together` packs or pairs of packs at a time, 64 bytes.
+/// Terms in packs of N: elements, or the products of those of two tensors. A thread loads
+/// `together` packs or pairs of packs at a time, 64 bytes.
 template <class T, int N>
 struct Elements {
   using Loaded = PackBytes<T, N>;
@@ -173,7 +155,7 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
     for_each_row<Terms::together>(
         begin + row, min(begin + c.part, c.rows), c.down,
         [&](int64_t at) { return x.load((first + at * c.packs) * N); },
-        [&](const typename Terms::Loaded& loaded) {
+        [&](int64_t, const typename Terms::Loaded& loaded) {
           const Pack<float, N> terms = Terms::values(loaded);
 #pragma unroll
           for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
@@ -189,7 +171,7 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
       for_each_row<4>(
           row, gridDim.y, c.down,
           [&](int64_t part) { return load_from_l2(partials + part * c.count + column); },
-          [&](const Pack<float, N>& terms) {
+          [&](int64_t, const Pack<float, N>& terms) {
 #pragma unroll
             for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
           });
