@@ -13,7 +13,7 @@
 namespace whisker::cuda {
 namespace {
 
-// Unset where nobody can tell other processes' memory from this one's.
+// Bytes of other processes; unset where nobody can tell other processes' memory from this one's.
 std::optional<int64_t> memory_of_others(const Context& context) {
   const std::string bus_id = context.bus_id();
   std::vector<GpuProcess> processes;

@@ -1,4 +1,4 @@
-// What the kernel families of a GPU have in common, and how each is made. A family's class stands
+// The base of a GPU's kernel families, and the functions that make them. A family's class stands
 // beside its kernels; it takes tensors and launches. This header is light, as .cu files are
 // compiled three times: who uses the timed choices includes core/cuda/backend/algorithm_choices.h.
 #pragma once
@@ -33,7 +33,7 @@ namespace whisker::cuda {
 
 class AlgorithmChoices;
 
-/// What the families work with. It outlives their calls.
+/// A GPU's memory, streams and options. It outlives the calls of its families.
 struct CudaDevice {
   explicit CudaDevice(int index);
   ~CudaDevice();

@@ -1,4 +1,4 @@
-// What attention needs of softmax.
+// Rows moved before a softmax, for attention.
 #pragma once
 
 #include "core/tensor/dtype_name.h"

@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// Whether a pack of four is one access of each tensor.
+/// True when a pack of four is one access of each tensor.
 inline bool in_packs(const OptimizerUpdate& u) {
   const auto rounded = static_cast<const uint16_t*>(u.compute);
   const bool values = aligned_for<4>(u.value, rounded, u.moments[0], u.moments[1], u.moments[2]);

@@ -1,4 +1,4 @@
-// What every pooling kernel needs: the geometry in 32 bits, blocks over planes of positions, the
+// The base of all pooling kernels: the geometry in 32 bits, blocks over planes of positions, the
 // loop over them, the maximum of a window, and the choice of packs.
 #pragma once
 
@@ -25,7 +25,7 @@ struct PoolShape {
   __device__ int64_t y_at(int64_t image, int i, int j, int pack) const {
     return ((image * h_out + i) * w_out + j) * packs + pack;
   }
-  /// What the average over window (i, j) divides by: Pool2dGeometry::divisor.
+  /// The divisor of the average over window (i, j): Pool2dGeometry::divisor.
   __device__ float divisor(int i, int j) const {
     const int top = i * stride_h - pad_top;
     const int left = j * stride_w - pad_left;

@@ -1,4 +1,4 @@
-// Pooling launchers over NHWC memory. Max-pooling keeps the argmax of each window for backward: the
+// Pooling of NHWC memory. Max-pooling keeps the argmax of each window for backward: the
 // index of the largest element, row by row within its window, one byte per element of y (four for
 // windows over 255 elements). A window outside the image has the largest index. Ties go to the
 // first element; NaN is larger than everything.
