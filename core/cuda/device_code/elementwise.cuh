@@ -42,14 +42,18 @@ __device__ inline Pack<T, N> map_pack(const F& f, const Pack<In, N>&... x) {
 // A thread processes every item_step()-th pack, and at most one element of the rest. Each element
 // is read before it is written, so y may be one of x.
 template <int N, class T, class F, class... In>
-__global__ void __launch_bounds__(block_threads)
-    map_kernel(int64_t count, F f, T* y, const In*... x) {
+__device__ inline void map_elements(int64_t count, const F& f, T* y, const In*... x) {
   const int64_t packs = count / N;
   for (int64_t p = first_item(); p < packs; p += item_step()) {
     store_pack<N>(y, p * N, map_pack<N, T>(f, load_pack<N>(x, p * N)...));
   }
   const int64_t rest = packs * N + first_item();
   if (rest < count) y[rest] = from_f32<T>(f(to_f32(x[rest])...));
+}
+template <int N, class T, class F, class... In>
+__global__ void __launch_bounds__(block_threads)
+    map_kernel(int64_t count, F f, T* y, const In*... x) {
+  map_elements<N>(count, f, y, x...);
 }
 
 /// True when every pointer may be read in packs of N of its elements.

@@ -171,20 +171,15 @@ __device__ void update_run(const OptimizerUpdate& u, unsigned block, unsigned bl
   if (rest < u.count) update_pack<G, 1>(u, rates_at(rest), rest);
 }
 
-template <class G, int N>
-__global__ void __launch_bounds__(block_threads) optimizer_kernel(OptimizerUpdate u) {
-  update_run<G, N>(u, blockIdx.x, gridDim.x);
-}
-
 /// Two ranges of parameters; blocks from `first_blocks` on compute the second, with f32 gradients.
-template <class G>
+template <class G, int N>
 __global__ void __launch_bounds__(block_threads)
-    optimizer_pair_kernel(OptimizerUpdate first, OptimizerUpdate second, unsigned first_blocks) {
+    optimizer_kernel(OptimizerUpdate first, OptimizerUpdate second, unsigned first_blocks) {
   wait_for_previous();
   if (blockIdx.x < first_blocks) {
-    update_run<G, 4>(first, blockIdx.x, first_blocks);
+    update_run<G, N>(first, blockIdx.x, first_blocks);
   } else {
-    update_run<float, 4>(second, blockIdx.x - first_blocks, gridDim.x - first_blocks);
+    update_run<float, N>(second, blockIdx.x - first_blocks, gridDim.x - first_blocks);
   }
 }
 

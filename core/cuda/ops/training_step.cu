@@ -99,15 +99,7 @@ __global__ void __launch_bounds__(block_threads)
   if (applies && !*applies) return;
   const double decay = average_decay(longest_decay, warmup, *updates + 1);
   const Average f{static_cast<float>(decay), static_cast<float>(1 - decay)};
-  const int64_t packs = count / N;
-  for (int64_t p = first_item(); p < packs; p += item_step()) {
-    auto& target = reinterpret_cast<Pack<T, N>*>(average)[p];
-    target = map_pack<N, T>(f, target, reinterpret_cast<const Pack<T, N>*>(value)[p]);
-  }
-  const int64_t rest = packs * N + first_item();
-  if (rest < count) {
-    average[rest] = from_f32<T>(f(to_f32(average[rest]), to_f32(value[rest])));
-  }
+  map_elements<N>(count, f, average, static_cast<const T*>(average), value);
   if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0) ++*updates;
 }
 
@@ -168,14 +160,9 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
     check_launch("begin_update");
   }
 
-  void optimizer_step(const OptimizerStep& s) override {
-    const OptimizerUpdate u = update_of(s);
-    if (u.count == 0) return;
-    const bool packs = in_packs(u);
-    visit_real(u.gradient_dtype, [&]<class G>() {
-      launch_kernel(stream(), "optimizer_step", grid_for(packs ? (u.count + 3) / 4 : u.count),
-                    packs ? optimizer_kernel<G, 4> : optimizer_kernel<G, 1>, u);
-    });
+  void optimizer_step(const OptimizerStep& step) override {
+    context_.enter();
+    update_both(update_of(step), {.state = step.state});
   }
 
   // Two kernels for what Note [Compute views] makes of an arena: one run, or one and one of f32.
@@ -199,16 +186,7 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
                  first.count, second.gradient, second.count, parts.data(), context_.tickets(), rule,
                  state);
     });
-    if (!in_packs(first) || !in_packs(second)) {
-      for (const OptimizerStep& run : runs) optimizer_step(run);
-      return;
-    }
-    const unsigned blocks = grid_for((first.count + 3) / 4);
-    const unsigned more = second.count == 0 ? 0 : grid_for((second.count + 3) / 4);
-    visit_real(first.gradient_dtype, [&]<class G>() {
-      launch_pdl(context_, blocks + more, block_threads, optimizer_pair_kernel<G>, first, second,
-                 blocks);
-    });
+    update_both(first, second);
   }
 
   void moving_average(const AverageStep& s) override {
@@ -237,6 +215,18 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
   }
 
  private:
+  /// One kernel; `second` may be empty, its gradients are f32.
+  void update_both(const OptimizerUpdate& first, const OptimizerUpdate& second) {
+    const bool packs = in_packs(first) && in_packs(second);
+    const auto grid = [&](int64_t count) { return grid_for(packs ? (count + 3) / 4 : count); };
+    const unsigned blocks = grid(first.count);
+    const unsigned more = second.count == 0 ? 0 : grid(second.count);
+    visit_real(first.gradient_dtype, [&]<class G>() {
+      launch_pdl(context_, blocks + more, block_threads,
+                 packs ? optimizer_kernel<G, 4> : optimizer_kernel<G, 1>, first, second, blocks);
+    });
+  }
+
   unsigned blocks_for_squares(int64_t packs) const {
     return std::min(grid_for(packs), static_cast<unsigned>(context_.multiprocessors()) * 8);
   }
