@@ -1,5 +1,5 @@
 // The loops of all pointwise kernels. y[i] = f(x[i], ...): each thread processes 16 bytes at a time
-// where addresses allow, else one element; f computes in f32. And f(i), for what is not that.
+// where addresses allow, else one element; f computes in f32. f(i) alone is for all other loops.
 #pragma once
 
 #include "core/backend/geometry.h"

@@ -83,8 +83,8 @@ __device__ void add_blocks(const ChannelSums<T>& g, float (&sum)[N]) {
   for (int i = 0; i < N; ++i) g.result[pack * N + i] = from_f32<T>(sum[i]);
 }
 
-/// Calls use(row, pack, load(row, pack), sum) for every pack; use() adds to sum, float[N]. Loads of
-/// `together` rows as for_each_row(), grid and block as for add_blocks().
+/// Calls use(row, pack, load(row, pack), sum) for every pack; use() adds to sum, float[N]. A thread
+/// loads `together` rows at a time (for_each_row). Grid and block are those of add_blocks().
 template <class T, int N, int together, class Load, class Use>
 __device__ void many_channel_sums(const ChannelSums<T>& g, Load&& load, Use&& use) {
   const int64_t pack = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/backend/geometry.h"
+#include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/launch.h"
-#include "core/cuda/device_code/packed.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 
 #include <algorithm>
@@ -138,23 +138,13 @@ inline int64_t pool2d_argmax_bytes(const Pool2dGeometry& g) {
   return g.kernel_h * g.kernel_w <= 255 ? 1 : 4;
 }
 
-inline bool aligned(const void* pointer, size_t bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
 /// Calls fn.operator()<T, N>(shape): 16-byte packs where channels and pointers allow.
 template <class Fn, class... P>
 void visit_packed(const Pool2dGeometry& g, const Fn& fn, const void* argmax, const P*... images) {
-  visit_real(g.dtype, [&]<class T>() {
-    constexpr int wide = pack_size<T>;
-    const bool packs = g.c % wide == 0 && (aligned(images, 16) && ...) &&
-                       aligned(argmax, static_cast<size_t>(wide * pool2d_argmax_bytes(g)));
-    if (packs) {
-      fn.template operator()<T, wide>(pool_shape(g, wide));
-    } else {
-      fn.template operator()<T, 1>(pool_shape(g, 1));
-    }
-  });
+  const auto argmax_pack = 16 / size_of(g.dtype) * static_cast<size_t>(pool2d_argmax_bytes(g));
+  const bool packs = reinterpret_cast<uintptr_t>(argmax) % argmax_pack == 0;
+  const auto run = [&]<class T, int N>() { fn.template operator()<T, N>(pool_shape(g, N)); };
+  with_packs(g.dtype, packs ? g.c : 1, run, images...);
 }
 
 }  // namespace whisker::cuda
