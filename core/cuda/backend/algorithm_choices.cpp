@@ -56,12 +56,12 @@ void AlgorithmChoices::options_changed(const CudaOptions& options, bool forget_t
 }
 
 std::string CudaBackend::export_algorithms() const {
-  return device_.algorithms.table().text();
+  return device_.algorithms->table().text();
 }
 
 void CudaBackend::import_algorithms(std::string_view text) {
   device_.context.enter();
-  device_.algorithms.import(text);
+  device_.algorithms->import(text);
 }
 
 }  // namespace whisker::cuda

@@ -3,9 +3,9 @@
 #include "core/backend/attention.h"
 
 #include "core/cuda/attention/cudnn_attention.h"
-#include "core/cuda/backend/cuda_kernels.h"
-#include "core/cuda/kernels/losses.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/ops/losses.h"
 #include "core/cuda/runtime/add_time.h"
 
 #include <map>

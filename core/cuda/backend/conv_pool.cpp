@@ -3,9 +3,9 @@
 // result lives for one call; backward goes from the windows' gradients to the pooled image's
 // first, but in a few-channel kernel, which works from argmax.
 #include "core/cuda/backend/convolution_passes.h"
-#include "core/cuda/kernels/output_gradient.h"
-#include "core/cuda/kernels/pooling.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/ops/output_gradient.h"
+#include "core/cuda/ops/pooling.h"
 
 namespace whisker::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // Convolution with bias, residual and activation, and its gradients: each pass is a request to
 // ConvAlgorithms.
 #include "core/cuda/backend/convolution_passes.h"
-#include "core/cuda/kernels/output_gradient.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/ops/output_gradient.h"
 
 #include <functional>
 #include <optional>

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "core/backend/convolution.h"
+#include "core/cuda/backend/algorithm_choices.h"
 #include "core/cuda/backend/convolution_gradients.h"
-#include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/convolution/convolution.h"
+#include "core/cuda/ops/cuda_kernels.h"
 
 #include <functional>
 

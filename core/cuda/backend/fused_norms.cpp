@@ -1,11 +1,11 @@
 // Batch norms fused with an addition or with max-pooling: statistics of each norm, then passes over
 // both operands.
 #include "core/backend/fused_ops.h"
-#include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/add_norms.h"
 #include "core/cuda/norm/batch_norm.h"
 #include "core/cuda/norm/norm_pool.h"
+#include "core/cuda/ops/cuda_kernels.h"
 
 namespace whisker::cuda {
 namespace {

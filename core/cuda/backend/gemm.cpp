@@ -1,10 +1,12 @@
 // Gemms and the dense layer on cuBLASLt; small layers have kernels of their own. Without an
 // activation the epilogue of the weight gradient's gemm computes the bias gradient.
 #include "core/backend/gemm.h"
-#include "core/cuda/backend/cuda_kernels.h"
+
+#include "core/cuda/backend/algorithm_choices.h"
 #include "core/cuda/gemm/linear_gemm.h"
 #include "core/cuda/gemm/small_linear.h"
-#include "core/cuda/kernels/output_gradient.h"
+#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/ops/output_gradient.h"
 
 #include <algorithm>
 

@@ -2,11 +2,11 @@
 #include "core/backend/normalization.h"
 
 #include "core/backend/unsummed_grads.h"
-#include "core/cuda/backend/cuda_kernels.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm.h"
 #include "core/cuda/norm/group_norm.h"
 #include "core/cuda/norm/layer_norm.h"
+#include "core/cuda/ops/cuda_kernels.h"
 
 namespace whisker::cuda {
 

@@ -3,7 +3,8 @@
 // alike, so that both have the same bits.
 #include "core/backend/recurrent.h"
 
-#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/backend/algorithm_choices.h"
+#include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/recurrent/cudnn/variable_length_cudnn.h"
 
 namespace whisker::cuda {

@@ -39,7 +39,7 @@ std::string_view name_of(ConvolutionPass pass);
 /// the two and, when `pooled`, max-pooling of 2x2 windows with stride 2 behind them. A
 /// backward_weights request with a bias also computes db; with an activation it reads dy and the
 /// activation's result, when pooled those of the pooled image and argmax
-/// (core/cuda/kernels/pooling.h). A backward_input request has no epilogue.
+/// (core/cuda/ops/pooling.h). A backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};

@@ -1,6 +1,6 @@
 #include "core/cuda/gemm/linear_gemm.h"
 
-#include "core/cuda/kernels/output_gradient.h"
+#include "core/cuda/ops/output_gradient.h"
 
 namespace whisker::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // Batch normalisation's gradients in two passes: the first adds up dz and dz (x - mean), the second
 // computes dx from these sums, from the last row to the first. Where squeeze-and-excitation scaled
 // y, both compute dy from what they are given in its place: see Gate.
-#include "core/cuda/kernels/walk.cuh"
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm.h"
+#include "core/cuda/ops/walk.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {

@@ -1,12 +1,12 @@
-// The strip kernels of pooling (core/cuda/kernels/pooling_strips.cuh) fused with a batch norm.
+// The strip kernels of pooling (core/cuda/ops/pooling_strips.cuh) fused with a batch norm.
 // Forward: compare x, with its sign flipped where gamma is below 0, and normalise only the maxima.
 // Backward: the norm's own first pass over x_at_argmax computes dz of the windows and the sums;
 // then a strip kernel gathers dz as pooling does and computes dx from dz and x.
-#include "core/cuda/kernels/pooling_launch.cuh"
-#include "core/cuda/kernels/pooling_strips.cuh"
 #include "core/cuda/norm/batch_norm.cuh"
 #include "core/cuda/norm/batch_norm.h"
 #include "core/cuda/norm/norm_pool.h"
+#include "core/cuda/ops/pooling.cuh"
+#include "core/cuda/ops/pooling_strips.cuh"
 
 namespace whisker::cuda::kernels {
 namespace {

@@ -21,7 +21,7 @@ struct NormPool {
 struct PooledResults {
   void* y = nullptr;
   void* x_at_argmax = nullptr;  // x at argmax; null: neither it nor argmax is wanted
-  uint8_t* argmax = nullptr;    // see core/cuda/kernels/pooling.h
+  uint8_t* argmax = nullptr;    // see core/cuda/ops/pooling.h
 };
 /// y, x_at_argmax and argmax, from known statistics.
 void norm_pool(const Context& context, const BatchNormGeometry& g, const Pool2dGeometry& pool,

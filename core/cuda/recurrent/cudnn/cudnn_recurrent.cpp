@@ -4,9 +4,9 @@
 // training step, needs none.
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
 
-#include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/elementwise.h"
 #include "core/cuda/recurrent/cudnn/batched_copy.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 #include "core/cuda/runtime/streams.h"

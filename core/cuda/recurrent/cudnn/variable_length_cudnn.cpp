@@ -1,8 +1,8 @@
 #include "core/cuda/recurrent/cudnn/variable_length_cudnn.h"
 
-#include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/elementwise.h"
 #include "core/cuda/recurrent/cudnn/sequence_steps.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 #include "core/cuda/runtime/streams.h"

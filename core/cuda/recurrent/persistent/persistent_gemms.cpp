@@ -1,7 +1,7 @@
 #include "core/cuda/recurrent/persistent/persistent_gemms.h"
 
-#include "core/cuda/kernels/output_gradient.h"
 #include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/output_gradient.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 
 namespace whisker::cuda {

@@ -4,9 +4,9 @@
 // Backward only reads it.
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 
-#include "core/cuda/kernels/elementwise.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/elementwise.h"
 #include "core/cuda/recurrent/cudnn/sequence_steps.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 

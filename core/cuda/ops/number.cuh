@@ -44,7 +44,7 @@ __device__ inline T to_integer(DType from, Number x) {
   constexpr T highest = std::numeric_limits<T>::max();
   if (is_floating(from)) {
     if (isnan(x.real)) return 0;
-    // As a double the highest i64 rounds up to 2^63, which does not fit either.
+    // The highest i64 as a double rounds up to 2^63, which does not fit either.
     if (x.real >= static_cast<double>(highest)) return highest;
     if (x.real <= static_cast<double>(lowest)) return lowest;
     return static_cast<T>(x.real);

@@ -1,14 +1,18 @@
 // Softmax and the losses, without overflow: the largest logit is subtracted before exp. A loss and
 // its gradient are one kernel: each block stores its part of the sum, and the last block to finish
 // adds the parts up in order.
+#include "core/backend/losses.h"
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/fault.cuh"
-#include "core/cuda/kernels/losses.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/columns.cuh"
+#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/ops/fault.cuh"
+#include "core/cuda/ops/losses.h"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 /// log(sum(exp(x))) = largest + log_sum; two numbers, since their sum would be rounded.
@@ -17,7 +21,7 @@ struct LogSumExp {
   __device__ float log_probability(float x) const { return (x - largest) - log_sum; }
 };
 
-// Over the values at(lane), at(lane + G), ... of G threads.
+// log(sum(exp)) of at(0), ..., at(count - 1), by G threads.
 template <int G, class At>
 __device__ LogSumExp log_sum_exp(int64_t count, int lane, const At& at) {
   const float largest = largest_of<G>(count, lane, at);
@@ -26,23 +30,11 @@ __device__ LogSumExp log_sum_exp(int64_t count, int lane, const At& at) {
   return {largest, logf(group_sum<G>(sum))};
 }
 
-// G threads per column of the middle axis; calls body(first element, lane) for each.
-template <int G, class Body>
-__device__ void for_each_column(const SoftmaxGeometry& g, const Body& body) {
-  constexpr int per_block = block_threads / G;
-  const int64_t columns = g.outer * g.inner;
-  for (int64_t turn = blockIdx.x; turn * per_block < columns; turn += gridDim.x) {
-    const int64_t column = turn * per_block + threadIdx.x / G;
-    if (column >= columns) continue;  // whole groups
-    body(column / g.inner * g.classes * g.inner + column % g.inner,
-         static_cast<int>(threadIdx.x % G));
-  }
-}
-
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     softmax_kernel(SoftmaxGeometry g, const T* x, T* y) {
-  for_each_column<G>(g, [&](int64_t first, int lane) {
+  for_each_column<G>(g.outer * g.inner, [&](int64_t column, int lane) {
+    const int64_t first = first_element(g, column);
     const auto at = [&](int64_t c) { return to_f32(x[first + c * g.inner]); };
     const LogSumExp norm = log_sum_exp<G>(g.classes, lane, at);
     for (int64_t c = lane; c < g.classes; c += G) {
@@ -55,7 +47,8 @@ __global__ void __launch_bounds__(block_threads)
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     softmax_backward_kernel(SoftmaxGeometry g, const T* y, const T* dy, T* dx) {
-  for_each_column<G>(g, [&](int64_t first, int lane) {
+  for_each_column<G>(g.outer * g.inner, [&](int64_t column, int lane) {
+    const int64_t first = first_element(g, column);
     float sum = 0;
     for (int64_t c = lane; c < g.classes; c += G) {
       const int64_t i = first + c * g.inner;
@@ -71,23 +64,12 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-// Calls run.operator()<G>(blocks) with the group that suits the columns.
-template <class Run>
-void with_group(int64_t columns, int64_t classes, int64_t inner, const Run& run) {
-  if (inner > 1 || classes <= 4) {
-    run.template operator()<1>(grid_for(columns));
-  } else if (classes <= 1024) {
-    run.template operator()<32>(grid_for(columns * 32));
-  } else {
-    run.template operator()<block_threads>(grid_for(columns, 1));
-  }
-}
-
 // 1024 is where the rounding of an f32 sum reaches that of an f16 probability.
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     near_zero_kernel(int64_t rows, int64_t columns, const T* x, T* y) {
-  for_each_column<G>({.outer = rows, .classes = columns, .inner = 1}, [&](int64_t first, int lane) {
+  for_each_column<G>(rows, [&](int64_t row, int lane) {
+    const int64_t first = row * columns;
     const auto at = [&](int64_t c) { return to_f32(x[first + c]); };
     const float largest = largest_of<G>(columns, lane, at);
     const bool far = fabsf(largest) > 1024 && !isinf(largest);
@@ -130,12 +112,8 @@ __global__ void __launch_bounds__(block_threads)
   const auto scale = static_cast<float>(1 / divisor);
   const auto smooth = static_cast<float>(g.label_smoothing / static_cast<double>(g.classes));
   const auto kept = static_cast<float>(1 - g.label_smoothing);
-  constexpr int per_block = block_threads / G;
-  const int lane = threadIdx.x % G;
   double total = 0;
-  for (int64_t turn = blockIdx.x; turn * per_block < g.rows; turn += gridDim.x) {
-    const int64_t row = turn * per_block + threadIdx.x / G;
-    if (row >= g.rows) continue;  // whole groups
+  for_each_column<G>(g.rows, [&](int64_t row, int lane) {
     const int64_t label = labels ? labels[row] : 0;
     const bool valid =
         !labels || in_range(label, g.classes, mean.faults, FaultSource::cross_entropy, row);
@@ -156,13 +134,13 @@ __global__ void __launch_bounds__(block_threads)
       if (t != 0) row_loss -= t * norm.log_probability(at(c));
     }
     if (valid) total += static_cast<double>(row_loss);
-    if (!dlogits) continue;
+    if (!dlogits) return;
     target_sum = group_sum<G>(target_sum);
     for (int64_t c = lane; c < g.classes; c += G) {
       const float gradient = expf(norm.log_probability(at(c))) * target_sum - target(c);
       dlogits[row * g.classes + c] = from_f32<T>(valid ? gradient * scale : 0.0f);
     }
-  }
+  });
   double sum;
   if (add_up(total, mean.parts, mean.ticket, sum)) *loss = static_cast<float>(sum * (1 / divisor));
 }
@@ -185,75 +163,68 @@ __global__ void __launch_bounds__(block_threads)
   if (add_up(total, mean.parts, mean.ticket, sum)) *loss = static_cast<float>(sum * scale);
 }
 
+class Losses final : public LossKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
+    with_group(y.dtype(), g, [&]<class T, int G>(unsigned blocks) {
+      launch_kernel(stream(), "softmax", blocks, softmax_kernel<T, G>, g, x, y);
+    });
+  }
+
+  void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
+                        const Tensor& dx) override {
+    with_group(dx.dtype(), g, [&]<class T, int G>(unsigned blocks) {
+      launch_kernel(stream(), "softmax_backward", blocks, softmax_backward_kernel<T, G>, g, y, dy,
+                    dx);
+    });
+  }
+
+  void cross_entropy(const CrossEntropyGeometry& g, const LossInputs& in,
+                     const LossOutputs& out) override {
+    context_.enter();
+    const Tensor& labels = g.soft ? no_tensor : in.target;
+    const Tensor& soft = g.soft ? in.target : no_tensor;
+    const bool weighted_mean = !g.soft && in.class_weight.defined();
+    with_group(in.logits.dtype(), g.rows, g.classes, 1, [&]<class T, int G>(unsigned blocks) {
+      const Scratch memory(allocator_, (int64_t{blocks} + 1) * int64_t{sizeof(double)});
+      double* const divisor = memory.as<double>();
+      if (weighted_mean) {
+        launch_kernel(stream(), "cross_entropy", 1, label_weight_kernel<T>, g, labels,
+                      in.class_weight, divisor);
+      }
+      const MeanOf mean{weighted_mean ? divisor : nullptr, divisor + 1, context_.tickets(),
+                        context_.faults()};
+      launch_pdl(context_, blocks, block_threads, cross_entropy_kernel<T, G>, g, in.logits, labels,
+                 soft, in.class_weight, f32(out.loss), out.dlogits, mean);
+    });
+  }
+
+  void binary_cross_entropy(const LossInputs& in, const LossOutputs& out) override {
+    context_.enter();
+    const unsigned blocks = grid_for(in.logits.count());
+    const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
+    const MeanOf mean{nullptr, parts.as<double>(), context_.tickets(), context_.faults()};
+    visit_real(in.logits.dtype(), [&]<class T>() {
+      launch_kernel(stream(), "binary_cross_entropy_with_logits", blocks,
+                    binary_cross_entropy_kernel<T>, in.logits.count(), in.logits, in.target,
+                    f32(out.loss), out.dlogits, mean);
+    });
+  }
+};
+
 }  // namespace
 
-void softmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, void* y) {
-  visit_real(dtype, [&]<class T>() {
-    with_group(g.outer * g.inner, g.classes, g.inner, [&]<int G>(unsigned blocks) {
-      softmax_kernel<T, G>
-          <<<blocks, block_threads, 0, stream>>>(g, static_cast<const T*>(x), static_cast<T*>(y));
-    });
+void kernels::rows_near_zero(cudaStream_t stream, DType dtype, int64_t rows, int64_t columns,
+                             const void* x, void* y) {
+  with_group(dtype, rows, columns, 1, [&]<class T, int G>(unsigned blocks) {
+    launch_kernel(stream, "rows_near_zero", blocks, near_zero_kernel<T, G>, rows, columns, x, y);
   });
-  check_launch("softmax");
 }
 
-void softmax_backward(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* y,
-                      const void* dy, void* dx) {
-  visit_real(dtype, [&]<class T>() {
-    with_group(g.outer * g.inner, g.classes, g.inner, [&]<int G>(unsigned blocks) {
-      softmax_backward_kernel<T, G><<<blocks, block_threads, 0, stream>>>(
-          g, static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
-    });
-  });
-  check_launch("softmax_backward");
+std::shared_ptr<LossKernels> make_losses(CudaDevice& device) {
+  return std::make_shared<Losses>(device);
 }
 
-void rows_near_zero(cudaStream_t stream, DType dtype, int64_t rows, int64_t columns, const void* x,
-                    void* y) {
-  visit_real(dtype, [&]<class T>() {
-    with_group(rows, columns, 1, [&]<int G>(unsigned blocks) {
-      near_zero_kernel<T, G><<<blocks, block_threads, 0, stream>>>(
-          rows, columns, static_cast<const T*>(x), static_cast<T*>(y));
-    });
-  });
-  check_launch("rows_near_zero");
-}
-
-void cross_entropy(Context& context, Allocator& allocator, const CrossEntropyGeometry& g,
-                   DType dtype, const CrossEntropy& p) {
-  const cudaStream_t stream = context.stream();
-  const auto* labels = g.soft ? nullptr : static_cast<const int64_t*>(p.target);
-  visit_real(dtype, [&]<class T>() {
-    const auto* weight = static_cast<const T*>(p.class_weight);
-    const auto* soft = g.soft ? static_cast<const T*>(p.target) : nullptr;
-    with_group(g.rows, g.classes, 1, [&]<int G>(unsigned blocks) {
-      const Scratch memory(allocator, (int64_t{blocks} + 1) * int64_t{sizeof(double)});
-      double* const divisor = memory.as<double>();
-      const bool weighted_mean = labels && weight;
-      if (weighted_mean) {
-        label_weight_kernel<<<1, block_threads, 0, stream>>>(g, labels, weight, divisor);
-      }
-      const MeanOf mean{weighted_mean ? divisor : nullptr, divisor + 1, context.tickets(),
-                        context.faults()};
-      launch_pdl(context, blocks, block_threads, cross_entropy_kernel<T, G>, g,
-                 static_cast<const T*>(p.logits), labels, soft, weight, p.loss,
-                 static_cast<T*>(p.dlogits), mean);
-    });
-  });
-  check_launch("cross_entropy");
-}
-
-void binary_cross_entropy(Context& context, Allocator& allocator, DType dtype, const void* logits,
-                          const void* target, int64_t count, float* loss, void* dlogits) {
-  const unsigned blocks = grid_for(count);
-  const Scratch parts(allocator, int64_t{blocks} * int64_t{sizeof(double)});
-  const MeanOf mean{nullptr, parts.as<double>(), context.tickets(), context.faults()};
-  visit_real(dtype, [&]<class T>() {
-    binary_cross_entropy_kernel<<<blocks, block_threads, 0, context.stream()>>>(
-        count, static_cast<const T*>(logits), static_cast<const T*>(target), loss,
-        static_cast<T*>(dlogits), mean);
-  });
-  check_launch("binary_cross_entropy_with_logits");
-}
-
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

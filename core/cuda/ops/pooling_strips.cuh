@@ -7,7 +7,7 @@
 
 #include "core/cuda/device_code/launch.h"
 #include "core/cuda/device_code/packed.cuh"
-#include "core/cuda/kernels/pooling_common.cuh"
+#include "core/cuda/ops/pooling.cuh"
 
 namespace whisker::cuda {
 
@@ -31,7 +31,7 @@ struct LargestSoFar {
       index.at[i] = choose(is_larger, later.index.at[i], index.at[i]);
     }
   }
-  /// The same elements, with indices in the window that begins `distance` indices later.
+  /// These elements, with indices in the window that begins `distance` indices later.
   __device__ LargestSoFar moved_up(int distance) const {
     LargestSoFar moved = *this;
 #pragma unroll
@@ -54,7 +54,7 @@ struct LargestSoFar {
   }
 };
 
-/// What a kernel does with maxima: stores them, and their indices unless argmax is null.
+/// The result of a kernel of maxima: stores them, and their indices unless argmax is null.
 template <class T, int N>
 struct Maxima {
   static constexpr int blocks = 4;  // on a multiprocessor
@@ -170,7 +170,7 @@ struct WindowGradient {
   }
 };
 
-/// What a kernel does with the gradient of a square of 2x2 elements: stores it as dx.
+/// The result of a gradient kernel: stores the gradient of a square of 2x2 elements as dx.
 template <class T, int N>
 struct GatheredGradient {
   static constexpr int blocks = 4;  // on a multiprocessor

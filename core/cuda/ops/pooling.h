@@ -1,4 +1,4 @@
-// Pooling launchers over NHWC memory. Max-pooling keeps the argmax of each window for backward: the
+// Pooling of NHWC memory. Max-pooling keeps the argmax of each window for backward: the
 // index of the largest element, row by row within its window, one byte per element of y (four for
 // windows over 255 elements). A window outside the image has the largest index. Ties go to the
 // first element; NaN is larger than everything.
@@ -8,11 +8,6 @@
 #include "core/cuda/runtime/context.h"
 
 namespace whisker::cuda {
-
-/// Bytes of one argmax index.
-inline int64_t pool2d_argmax_bytes(const Pool2dGeometry& g) {
-  return g.kernel_h * g.kernel_w <= 255 ? 1 : 4;
-}
 
 /// x (N,H,W,C) to y (N, h_out, w_out, C); `argmax` like y, or null.
 void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,

@@ -1,24 +1,42 @@
-// What the kernel families of a GPU have in common, and how each is made: its class stands in the
-// .cpp of its topic and turns tensors into calls of launchers.
+// The base of a GPU's kernel families, and the functions that make them. A family's class stands
+// beside its kernels; it takes tensors and launches. This header is light, as .cu files are
+// compiled three times: who uses the timed choices includes core/cuda/backend/algorithm_choices.h.
 #pragma once
 
-#include "core/backend/backend.h"
-#include "core/cuda/backend/algorithm_choices.h"
 #include "core/cuda/memory/allocator.h"
 #include "core/cuda/memory/upload.h"
 #include "core/cuda/runtime/context.h"
+#include "core/nvidia/cuda_library.h"
 
 #include <memory>
 
+namespace whisker {
+
+class AttentionKernels;
+class ConvPoolKernels;
+class ConvolutionKernels;
+class ElementwiseKernels;
+class FusedAddNorms;
+class FusedNormPool;
+class GemmKernels;
+class LossKernels;
+class NormalizationKernels;
+class PoolingKernels;
+class RecurrentKernels;
+class ReductionKernels;
+class ShapeIndexKernels;
+class TrainingStepKernels;
+
+}  // namespace whisker
+
 namespace whisker::cuda {
 
-/// What the families work with. It outlives their calls.
+class AlgorithmChoices;
+
+/// A GPU's memory, streams and options. It outlives the calls of its families.
 struct CudaDevice {
-  explicit CudaDevice(int index)
-      : context(index),
-        allocator(context),
-        staging(context),
-        algorithms(context, allocator, options) {}
+  explicit CudaDevice(int index);
+  ~CudaDevice();
 
   /// The compute stream, after making this the thread's device.
   cudaStream_t stream() const {
@@ -30,7 +48,7 @@ struct CudaDevice {
   Allocator allocator;
   Uploader staging;
   CudaOptions options;
-  AlgorithmChoices algorithms;
+  std::unique_ptr<AlgorithmChoices> algorithms;
 };
 
 class CudaKernels {
@@ -45,7 +63,7 @@ class CudaKernels {
   Context& context_ = device_.context;
   Allocator& allocator_ = device_.allocator;
   const CudaOptions& options_ = device_.options;
-  AlgorithmChoices& algorithms_ = device_.algorithms;
+  AlgorithmChoices& algorithms_ = *device_.algorithms;
 };
 
 std::shared_ptr<ElementwiseKernels> make_elementwise(CudaDevice& device);

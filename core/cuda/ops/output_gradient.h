@@ -26,8 +26,8 @@ void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, con
 void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, const void* dy,
                      void* dz, void* db, Context& context, Allocator& allocator);
 
-/// The same behind max-pooling of whole 2x2 windows with stride 2: dz (N,H,W,C), before the
-/// pooling, from y, dy and `argmax` (N, h_out, w_out, C). Below 2^32 windows.
+/// dz and db behind max-pooling of whole 2x2 windows with stride 2: dz (N,H,W,C) is before the
+/// pooling, y, dy and `argmax` (N, h_out, w_out, C) behind it. Below 2^32 windows.
 void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, const void* dy,
                      const void* argmax, void* dz, void* db, Context& context,
                      Allocator& allocator);

@@ -1,11 +1,51 @@
-// The optimizer: one pass over values, moments and compute copies. Rates and all else that changes
-// from step to step are read from device memory.
+// The optimizer's kernels: one pass over values, moments and compute copies. Rates and all else
+// that changes from step to step are read from device memory.
+#pragma once
+
+#include "core/backend/optimizer_step.h"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/training_step.h"
+#include "core/cuda/memory/operand.h"
 
-namespace whisker::cuda::kernels {
-namespace {
+namespace whisker::cuda {
+
+/// OptimizerStep with pointers for tensors.
+struct OptimizerUpdate {
+  OptimizerKind kind = OptimizerKind::sgd;
+  bool nesterov = false, centered = false, decoupled_decay = false;
+  double momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, clip_value = 0;
+  const StepState* state = nullptr;
+  const double* groups = nullptr;        // (groups, 2)
+  const uint8_t* block_group = nullptr;  // one per 64 elements
+  int64_t count = 0;
+  float* value = nullptr;          // (count)
+  const void* gradient = nullptr;  // (count) of gradient_dtype
+  void* compute = nullptr;         // (count) of compute_dtype, or null
+  float* moments[3] = {};          // (count) or null
+  DType gradient_dtype = DType::f32;
+  DType compute_dtype = DType::f32;
+};
+inline OptimizerUpdate update_of(const OptimizerStep& s) {
+  return {.kind = s.kind,
+          .nesterov = s.nesterov,
+          .centered = s.centered,
+          .decoupled_decay = s.decoupled_decay,
+          .momentum = s.momentum,
+          .beta1 = s.beta1,
+          .beta2 = s.beta2,
+          .epsilon = s.epsilon,
+          .clip_value = s.clip_value,
+          .state = s.state,
+          .groups = pointer<const double>(s.groups),
+          .block_group = pointer<const uint8_t>(s.block_group),
+          .count = s.value.count(),
+          .value = f32(s.value),
+          .gradient = s.gradient.raw(),
+          .compute = pointer(s.compute),
+          .moments = {f32(s.moment1), f32(s.moment2), f32(s.moment3)},
+          .gradient_dtype = s.gradient.dtype(),
+          .compute_dtype = s.compute.defined() ? s.compute.dtype() : DType::f32};
+}
 
 /// OptimizerUpdate's numbers in f32, and the rates of one group of parameters.
 struct Rates {
@@ -16,7 +56,7 @@ struct Rates {
   bool first;
 };
 
-__device__ Rates rates_of(const OptimizerUpdate& u, int group) {
+__device__ inline Rates rates_of(const OptimizerUpdate& u, int group) {
   const StepState& s = *u.state;
   const double rate = s.inputs.learning_rate * u.groups[2 * group];
   const double decay = u.groups[2 * group + 1];
@@ -39,8 +79,8 @@ __device__ Rates rates_of(const OptimizerUpdate& u, int group) {
 
 /// The value after one step; m are this element's moments. Formulas:
 /// core/reference/training_step.cpp.
-__device__ float updated(const OptimizerUpdate& u, const Rates& r, float value, float gradient,
-                         float (&m)[3]) {
+__device__ inline float updated(const OptimizerUpdate& u, const Rates& r, float value,
+                                float gradient, float (&m)[3]) {
   float g = gradient * r.factor;
   if (r.clip > 0) g = g < -r.clip ? -r.clip : g > r.clip ? r.clip : g;
   value = fmaf(-r.decay_step, value, value);
@@ -79,7 +119,7 @@ __device__ void store_compute(void* compute, int64_t pack, const Pack<float, N>&
   static_cast<Pack<To, N>*>(compute)[pack] = rounded;
 }
 
-// N neighbours, all of one 256-byte block of the arena and so of one group.
+/// N neighbours, all of one 256-byte block of the arena and so of one group.
 template <class G, int N>
 __device__ void update_pack(const OptimizerUpdate& u, const Rates& rates, int64_t pack) {
   auto value = reinterpret_cast<const Pack<float, N>*>(u.value)[pack];
@@ -109,7 +149,7 @@ __device__ void update_pack(const OptimizerUpdate& u, const Rates& rates, int64_
   }
 }
 
-// One block of `blocks`; G: the gradient's type.
+/// One block of `blocks`; G: the gradient's type.
 template <class G, int N>
 __device__ void update_run(const OptimizerUpdate& u, unsigned block, unsigned blocks) {
   if (!u.state->applies) return;
@@ -131,54 +171,23 @@ __device__ void update_run(const OptimizerUpdate& u, unsigned block, unsigned bl
   if (rest < u.count) update_pack<G, 1>(u, rates_at(rest), rest);
 }
 
+/// Two ranges of parameters; blocks from `first_blocks` on compute the second, with f32 gradients.
 template <class G, int N>
-__global__ void __launch_bounds__(block_threads) optimizer_kernel(OptimizerUpdate u) {
-  update_run<G, N>(u, blockIdx.x, gridDim.x);
-}
-
-// Two ranges of parameters; blocks from `first_blocks` on compute the second, with f32 gradients.
-template <class G>
 __global__ void __launch_bounds__(block_threads)
-    optimizer_pair_kernel(OptimizerUpdate first, OptimizerUpdate second, unsigned first_blocks) {
+    optimizer_kernel(OptimizerUpdate first, OptimizerUpdate second, unsigned first_blocks) {
   wait_for_previous();
   if (blockIdx.x < first_blocks) {
-    update_run<G, 4>(first, blockIdx.x, first_blocks);
+    update_run<G, N>(first, blockIdx.x, first_blocks);
   } else {
-    update_run<float, 4>(second, blockIdx.x - first_blocks, gridDim.x - first_blocks);
+    update_run<float, N>(second, blockIdx.x - first_blocks, gridDim.x - first_blocks);
   }
 }
 
-// Whether a pack of four is one access of each tensor.
-bool in_packs(const OptimizerUpdate& u) {
+/// True when a pack of four is one access of each tensor.
+inline bool in_packs(const OptimizerUpdate& u) {
   const auto rounded = static_cast<const uint16_t*>(u.compute);
   const bool values = aligned_for<4>(u.value, rounded, u.moments[0], u.moments[1], u.moments[2]);
   return values && reinterpret_cast<uintptr_t>(u.gradient) % (4 * size_of(u.gradient_dtype)) == 0;
 }
 
-}  // namespace
-
-bool optimizer_pair(Context& context, const OptimizerUpdate& first, const OptimizerUpdate& second) {
-  if (!in_packs(first) || !in_packs(second)) return false;
-  const unsigned blocks = grid_for((first.count + 3) / 4);
-  const unsigned more = second.count == 0 ? 0 : grid_for((second.count + 3) / 4);
-  visit_real(first.gradient_dtype, [&]<class G>() {
-    launch_pdl(context, blocks + more, block_threads, optimizer_pair_kernel<G>, first, second,
-               blocks);
-  });
-  check_launch("optimizer_step");
-  return true;
-}
-
-void optimizer_step(cudaStream_t stream, const OptimizerUpdate& u) {
-  if (u.count == 0) return;
-  visit_real(u.gradient_dtype, [&]<class G>() {
-    if (in_packs(u)) {
-      optimizer_kernel<G, 4><<<grid_for((u.count + 3) / 4), block_threads, 0, stream>>>(u);
-    } else {
-      optimizer_kernel<G, 1><<<grid_for(u.count), block_threads, 0, stream>>>(u);
-    }
-  });
-  check_launch("optimizer_step");
-}
-
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

@@ -5,17 +5,20 @@
 // adjacent packs. Where columns are few, the blocks along y split the rows, and the last of them
 // combines the parts. Sums are f32, in an order fixed by the extents and the number of
 // multiprocessors.
+#include "core/backend/reduction.h"
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/kernels/reduction.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/columns.cuh"
+#include "core/cuda/ops/cuda_kernels.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 // Large blocks, so that there are few parts to combine.
@@ -96,26 +99,8 @@ __device__ Pack<float, N> load_from_l2(const Pack<float, N>* from) {
   return pack;
 }
 
-/// Calls use(load(row)) for the rows from `first` on in steps of `step`; the loads of `together`
-/// rows start before the first is used.
-template <int together, class Load, class Use>
-__device__ void for_each_row(int64_t first, int64_t end, int step, const Load& load,
-                             const Use& use) {
-  for (int64_t row = first; row < end; row += together * step) {
-    decltype(load(row)) loaded[together];
-#pragma unroll
-    for (int k = 0; k < together; ++k) {
-      if (row + k * step < end) loaded[k] = load(row + k * step);
-    }
-#pragma unroll
-    for (int k = 0; k < together; ++k) {
-      if (row + k * step < end) use(loaded[k]);
-    }
-  }
-}
-
-/// What is reduced, in packs of N: elements, or the products of those of two tensors. A thread
-/// loads `together` packs or pairs of packs at a time, 64 bytes.
+/// Terms in packs of N: elements, or the products of those of two tensors. A thread loads
+/// `together` packs or pairs of packs at a time, 64 bytes.
 template <class T, int N>
 struct Elements {
   using Loaded = PackBytes<T, N>;
@@ -170,7 +155,7 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
     for_each_row<Terms::together>(
         begin + row, min(begin + c.part, c.rows), c.down,
         [&](int64_t at) { return x.load((first + at * c.packs) * N); },
-        [&](const typename Terms::Loaded& loaded) {
+        [&](int64_t, const typename Terms::Loaded& loaded) {
           const Pack<float, N> terms = Terms::values(loaded);
 #pragma unroll
           for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
@@ -186,7 +171,7 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
       for_each_row<4>(
           row, gridDim.y, c.down,
           [&](int64_t part) { return load_from_l2(partials + part * c.count + column); },
-          [&](const Pack<float, N>& terms) {
+          [&](int64_t, const Pack<float, N>& terms) {
 #pragma unroll
             for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
           });
@@ -204,91 +189,18 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
   for (int i = 0; i < N; ++i) store(y, column * N + i, value.at[i] * scale);
 }
 
-/// What all passes of a reduction share.
-struct Reduction {
-  Context& context;
-  Allocator& allocator;
-  ReduceOp op;
-  float scale;  // of the last pass
-};
-
-/// x (outer, rows, inner), or its products with `factor` where that is not null, to y (outer,
-/// inner).
-void reduce_rows(const Reduction& r, float scale, int64_t outer, int64_t rows, int64_t inner,
-                 DType dtype, const void* x, const void* factor, Channels y) {
-  const bool folded = inner == 1;
-  with_packs(
-      dtype, folded ? rows : inner,
-      [&]<class T, int N>() {
-        const Columns c = Columns::of(outer, folded ? rows / N : rows, folded ? 1 : inner / N,
-                                      r.context.multiprocessors());
-        std::optional<Scratch> partials;
-        if (c.parts > 1) {
-          partials.emplace(r.allocator, c.parts * c.count * int64_t{sizeof(Pack<float, N>)});
-        }
-        const auto launch = [&](auto op, float start, auto terms) {
-          launch_pdl(r.context, dim3(c.tiles, c.parts),
-                     dim3(static_cast<unsigned>(c.across * c.down * c.groups)),
-                     reduce_kernel<decltype(terms), N, decltype(op)>, op, start, scale, c, folded,
-                     terms, partials ? partials->as<Pack<float, N>>() : nullptr,
-                     r.context.tickets(), y);
-        };
-        constexpr float infinity = std::numeric_limits<float>::infinity();
-        const Elements<T, N> elements{static_cast<const T*>(x)};
-        if (factor) {
-          launch(Sum{}, 0.0f, Products<T, N>{elements.x, static_cast<const T*>(factor)});
-        } else if (r.op == ReduceOp::max) {
-          launch(Extremum{true}, -infinity, elements);
-        } else if (r.op == ReduceOp::min) {
-          launch(Extremum{false}, infinity, elements);
-        } else {
-          launch(Sum{}, 0.0f, elements);
-        }
-      },
-      x, factor);
-  check_launch("reduce");
-}
-
-/// The longest reduced axis first: it leaves the fewest elements for the next pass.
-void reduce_axes(const Reduction& r, ReduceGeometry g, DType dtype, const void* x,
-                 const void* factor, Channels y) {
-  const auto rank = static_cast<size_t>(g.rank);
-  size_t longest = rank, reduced = 0;
-  for (size_t axis = 0; axis < rank; ++axis) {
-    if (!g.reduced[axis]) continue;
-    ++reduced;
-    if (longest == rank || g.extent[axis] > g.extent[longest]) longest = axis;
-  }
-  int64_t outer = 1, rows = 1, inner = 1;
-  for (size_t axis = 0; axis < rank; ++axis) {
-    (axis < longest ? outer : axis == longest ? rows : inner) *= g.extent[axis];
-  }
-  if (reduced <= 1) return reduce_rows(r, r.scale, outer, rows, inner, dtype, x, factor, y);
-  const Scratch between(r.allocator, outer * inner * int64_t{sizeof(float)});
-  const Channels partial{between.data(), DType::f32};
-  reduce_rows(r, 1, outer, rows, inner, dtype, x, factor, partial);
-  g.extent[longest] = 1;
-  g.reduced[longest] = false;
-  reduce_axes(r, g, DType::f32, between.data(), nullptr, y);
-}
-
 /// Position and value of the largest so far.
 struct Best {
   float value;
   int64_t at;
 };
 
-// G threads per column of the middle axis.
+// G threads per column: 1 or 32.
 template <class T, int G>
 __global__ void __launch_bounds__(block_threads)
     argmax_kernel(SoftmaxGeometry g, const T* x, int64_t* y) {
-  constexpr int per_block = block_threads / G;
-  const int lane = threadIdx.x % G;
-  const int64_t columns = g.outer * g.inner;
-  for (int64_t turn = blockIdx.x; turn * per_block < columns; turn += gridDim.x) {
-    const int64_t column = turn * per_block + threadIdx.x / G;
-    if (column >= columns) continue;  // whole warps: G is 1 or 32
-    const T* from = x + column / g.inner * g.classes * g.inner + column % g.inner;
+  for_each_column<G>(g.outer * g.inner, [&](int64_t column, int lane) {
+    const T* from = x + first_element(g, column);
     Best best{-std::numeric_limits<float>::infinity(), INT64_MAX};
     const auto take = [&](float value, int64_t at) {
       const bool greater = value > best.value || (isnan(value) && !isnan(best.value));
@@ -302,34 +214,103 @@ __global__ void __launch_bounds__(block_threads)
       take(value, at);
     }
     if (lane == 0) y[column] = best.at;
-  }
+  });
 }
+
+class Reduction final : public ReductionKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override {
+    const double scale = op == ReduceOp::mean ? 1 / static_cast<double>(g.reduce_count) : 1;
+    reduce_axes({op, static_cast<float>(scale)}, g, x.dtype(), x.raw(), nullptr, channels(y));
+  }
+
+  void sum_products(const ReduceGeometry& g, const Tensor& a, const Tensor& b,
+                    const Tensor& y) override {
+    reduce_axes({ReduceOp::sum, 1}, g, y.dtype(), a.raw(), b.raw(), channels(y));
+  }
+
+  void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
+    with_group<32>(x.dtype(), g, [&]<class T, int G>(unsigned blocks) {
+      launch_kernel(stream(), "argmax", blocks, argmax_kernel<T, G>, g, x, y);
+    });
+  }
+
+ private:
+  /// y = `scale` times op over the rows.
+  struct Rule {
+    ReduceOp op;
+    float scale;
+  };
+
+  /// x (outer, rows, inner), or its products with `factor` where that is not null, to y (outer,
+  /// inner).
+  void reduce_rows(const Rule& r, int64_t outer, int64_t rows, int64_t inner, DType dtype,
+                   const void* x, const void* factor, Channels y) {
+    const bool folded = inner == 1;
+    with_packs(
+        dtype, folded ? rows : inner,
+        [&]<class T, int N>() {
+          const Columns c = Columns::of(outer, folded ? rows / N : rows, folded ? 1 : inner / N,
+                                        context_.multiprocessors());
+          std::optional<Scratch> partials;
+          if (c.parts > 1) {
+            partials.emplace(allocator_, c.parts * c.count * int64_t{sizeof(Pack<float, N>)});
+          }
+          const auto launch = [&](auto op, float start, auto terms) {
+            launch_pdl(context_, dim3(c.tiles, c.parts),
+                       dim3(static_cast<unsigned>(c.across * c.down * c.groups)),
+                       reduce_kernel<decltype(terms), N, decltype(op)>, op, start, r.scale, c,
+                       folded, terms, partials ? partials->as<Pack<float, N>>() : nullptr,
+                       context_.tickets(), y);
+          };
+          constexpr float infinity = std::numeric_limits<float>::infinity();
+          const Elements<T, N> elements{static_cast<const T*>(x)};
+          if (factor) {
+            launch(Sum{}, 0.0f, Products<T, N>{elements.x, static_cast<const T*>(factor)});
+          } else if (r.op == ReduceOp::max) {
+            launch(Extremum{true}, -infinity, elements);
+          } else if (r.op == ReduceOp::min) {
+            launch(Extremum{false}, infinity, elements);
+          } else {
+            launch(Sum{}, 0.0f, elements);
+          }
+        },
+        x, factor);
+    check_launch("reduce");
+  }
+
+  /// The longest reduced axis first: it leaves the fewest elements for the next pass. What a pass
+  /// hands on is f32.
+  void reduce_axes(const Rule& r, ReduceGeometry g, DType dtype, const void* x, const void* factor,
+                   Channels y) {
+    const auto rank = static_cast<size_t>(g.rank);
+    size_t longest = rank, reduced = 0;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      if (!g.reduced[axis]) continue;
+      ++reduced;
+      if (longest == rank || g.extent[axis] > g.extent[longest]) longest = axis;
+    }
+    int64_t outer = 1, rows = 1, inner = 1;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      (axis < longest ? outer : axis == longest ? rows : inner) *= g.extent[axis];
+    }
+    context_.enter();
+    if (reduced <= 1) return reduce_rows(r, outer, rows, inner, dtype, x, factor, y);
+    const Scratch between(allocator_, outer * inner * int64_t{sizeof(float)});
+    const Channels partial{between.data(), DType::f32};
+    reduce_rows({r.op, 1}, outer, rows, inner, dtype, x, factor, partial);
+    g.extent[longest] = 1;
+    g.reduced[longest] = false;
+    reduce_axes(r, g, DType::f32, between.data(), nullptr, y);
+  }
+};
 
 }  // namespace
 
-void reduce(Context& context, Allocator& allocator, ReduceOp op, const ReduceGeometry& g,
-            DType dtype, const void* x, void* y) {
-  const float scale =
-      op == ReduceOp::mean ? static_cast<float>(1.0 / static_cast<double>(g.reduce_count)) : 1.0f;
-  reduce_axes({context, allocator, op, scale}, g, dtype, x, nullptr, {y, dtype});
+std::shared_ptr<ReductionKernels> make_reduction(CudaDevice& device) {
+  return std::make_shared<Reduction>(device);
 }
 
-void sum_products(Context& context, Allocator& allocator, const ReduceGeometry& g, DType dtype,
-                  const void* a, const void* b, void* y) {
-  reduce_axes({context, allocator, ReduceOp::sum, 1}, g, dtype, a, b, {y, dtype});
-}
-
-void argmax(cudaStream_t stream, const SoftmaxGeometry& g, DType dtype, const void* x, int64_t* y) {
-  const int64_t columns = g.outer * g.inner;
-  visit_real(dtype, [&]<class T>() {
-    const auto* in = static_cast<const T*>(x);
-    if (g.inner == 1 && g.classes > 4) {
-      argmax_kernel<T, 32><<<grid_for(columns * 32), block_threads, 0, stream>>>(g, in, y);
-    } else {
-      argmax_kernel<T, 1><<<grid_for(columns), block_threads, 0, stream>>>(g, in, y);
-    }
-  });
-  check_launch("argmax");
-}
-
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

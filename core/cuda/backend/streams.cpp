@@ -1,8 +1,10 @@
-// A stream beside the compute stream, forked from it and joined with it by events. They become
-// edges of the graph in a capture.
-#include "core/cuda/backend/cuda_backend.h"
-#include "core/cuda/runtime/check.h"
+// Marks in the compute stream, and a stream beside it, forked from it and joined with it by events,
+// which become edges of the graph in a capture.
 #include "core/cuda/runtime/streams.h"
+
+#include "core/cuda/backend/cuda_backend.h"
+
+#include <deque>
 
 namespace whisker::cuda {
 namespace {
@@ -19,18 +21,40 @@ class TimedEvent {
     const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
     check(cudaEventRecordWithFlags(event_, stream, flags), "recording an event");
   }
-  /// 0 unless the GPU has passed both.
-  double milliseconds_since(const TimedEvent& earlier) const {
-    float milliseconds = 0;
-    if (cudaEventElapsedTime(&milliseconds, earlier.event_, event_) == cudaSuccess) {
-      return milliseconds;
-    }
-    cudaGetLastError();  // it is no error here
-    return 0;
+  /// An error unless the GPU has passed both.
+  cudaError_t time_since(const TimedEvent& earlier, float& milliseconds) const {
+    return cudaEventElapsedTime(&milliseconds, earlier.event_, event_);
   }
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+class Clock final : public DeviceClock {
+ public:
+  explicit Clock(Context& context) : context_(context) {}
+
+  int64_t mark() override {
+    context_.enter();
+    marks_.emplace_back().record(context_.stream());
+    return static_cast<int64_t>(marks_.size()) - 1;
+  }
+
+  std::vector<double> read() override {
+    context_.enter();
+    context_.synchronize();
+    std::vector<double> times;
+    for (const TimedEvent& event : marks_) {
+      float milliseconds = 0;
+      check(event.time_since(marks_.front(), milliseconds), "reading a time");
+      times.push_back(milliseconds);
+    }
+    return times;
+  }
+
+ private:
+  Context& context_;
+  std::deque<TimedEvent> marks_;
 };
 
 class Side final : public SideStream {
@@ -62,7 +86,10 @@ class Side final : public SideStream {
   }
   double waited_seconds() const override {
     context_.enter();
-    return passed_.milliseconds_since(reached_) / 1000;
+    float milliseconds = 0;
+    if (passed_.time_since(reached_, milliseconds) == cudaSuccess) return milliseconds / 1000.0;
+    cudaGetLastError();  // it is no error here
+    return 0;
   }
 
  private:
@@ -73,6 +100,10 @@ class Side final : public SideStream {
 };
 
 }  // namespace
+
+std::unique_ptr<DeviceClock> CudaBackend::make_clock() {
+  return std::make_unique<Clock>(device_.context);
+}
 
 std::unique_ptr<SideStream> CudaBackend::make_side_stream() {
   device_.context.enter();  // whose events the members are

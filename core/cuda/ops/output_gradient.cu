@@ -1,10 +1,11 @@
 // y = f(y + b + residual), dz = f'(y) dy and db over rows of channels
-// (core/cuda/device_code/many_channel_sums.cuh); and the same behind 2x2 max-pooling, from the
+// (core/cuda/device_code/many_channel_sums.cuh); and dz and db behind 2x2 max-pooling, from the
 // gradient of windows and their argmax.
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/many_channel_sums.cuh"
-#include "core/cuda/kernels/output_gradient.h"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/ops/output_gradient.h"
 #include "core/cuda/runtime/check.h"
 
 #include <optional>
@@ -131,46 +132,28 @@ __global__ void __launch_bounds__(block_threads, 3)
       });
 }
 
-/// Calls fn.operator()<T, N>() with N elements per pack: 16 bytes of them where the rows and the
-/// pointers allow.
-template <class Fn>
-void visit_packed(const RowsGeometry& g, std::initializer_list<const void*> pointers, Fn&& fn) {
-  const bool aligned = std::all_of(pointers.begin(), pointers.end(), [](const void* pointer) {
-    return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
-  });
-  visit_real(g.dtype, [&]<class T>() {
-    if (g.channels % pack_size<T> == 0 && aligned) {
-      fn.template operator()<T, pack_size<T>>();
-    } else {
-      fn.template operator()<T, 1>();
-    }
-  });
-}
-
-/// Calls fn.operator()<slope>().
-template <class Fn>
-void visit_slope(ActivationSpec f, Fn&& fn) {
-  if (f.kind == Activation::none) return fn.template operator()<Slope::one>();
-  if (f.kind == Activation::relu) return fn.template operator()<Slope::relu>();
-  fn.template operator()<Slope::other>();
-}
-
-/// Calls launch(channel_sums, how) with memory for sums into `db` (null: no sums).
-template <class T, int N, class Launch>
-void with_sums(const RowsGeometry& g, void* db, Context& context, Allocator& allocator,
-               Launch&& launch) {
-  const int64_t packs = g.channels / N;
-  constexpr unsigned cache_line = 128 / (sizeof(T) * N);  // in packs
-  const ChannelSumsLaunch how =
-      channel_sums_launch(g.rows, packs, N, context.multiprocessors(), std::min(cache_line, 32u));
-  std::optional<Scratch> sums;
-  if (db && how.sums_bytes > 0) sums.emplace(allocator, how.sums_bytes);
-  launch(ChannelSums<T>{.rows = g.rows,
-                        .packs = packs,
-                        .sums = sums ? sums->as<float>() : nullptr,
-                        .result = static_cast<T*>(db),
-                        .tickets = context.tickets()},
-         how);
+/// Calls launch.operator()<T, N, slope>(channel_sums, how) with memory for sums into `db` (null: no
+/// sums); `pointers` are the other rows of channels.
+template <class Launch, class... P>
+void with_sums(const RowsGeometry& g, ActivationSpec f, void* db, Context& context,
+               Allocator& allocator, const Launch& launch, const P*... pointers) {
+  const auto run = [&]<class T, int N>() {
+    const int64_t packs = g.channels / N;
+    constexpr unsigned cache_line = 128 / (sizeof(T) * N);  // in packs
+    const ChannelSumsLaunch how =
+        channel_sums_launch(g.rows, packs, N, context.multiprocessors(), std::min(cache_line, 32u));
+    std::optional<Scratch> memory;
+    if (db && how.sums_bytes > 0) memory.emplace(allocator, how.sums_bytes);
+    const ChannelSums<T> sums{.rows = g.rows,
+                              .packs = packs,
+                              .sums = memory ? memory->as<float>() : nullptr,
+                              .result = static_cast<T*>(db),
+                              .tickets = context.tickets()};
+    if (f.kind == Activation::none) return launch.template operator()<T, N, Slope::one>(sums, how);
+    if (f.kind == Activation::relu) return launch.template operator()<T, N, Slope::relu>(sums, how);
+    launch.template operator()<T, N, Slope::other>(sums, how);
+  };
+  with_packs(g.dtype, g.channels, run, db, pointers...);
 }
 
 }  // namespace
@@ -178,30 +161,25 @@ void with_sums(const RowsGeometry& g, void* db, Context& context, Allocator& all
 void bias_activation(const RowsGeometry& g, ActivationSpec f, const void* b, const void* residual,
                      void* y, cudaStream_t stream) {
   if (!b && !residual && f.kind == Activation::none) return;
-  visit_packed(g, {b, residual, y}, [&]<class T, int N>() {
+  const auto run = [&]<class T, int N>() {
     const int64_t packs = g.rows * g.channels / N;
-    bias_activation_kernel<T, N><<<grid_for(packs), block_threads, 0, stream>>>(
-        packs, g.channels / N, f, static_cast<const T*>(b), static_cast<const T*>(residual),
-        static_cast<T*>(y));
-  });
-  check_launch("bias and activation");
+    launch_kernel(stream, "bias and activation", grid_for(packs), bias_activation_kernel<T, N>,
+                  packs, g.channels / N, f, b, residual, y);
+  };
+  with_packs(g.dtype, g.channels, run, b, residual, y);
 }
 
 void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, const void* dy,
                      void* dz, void* db, Context& context, Allocator& allocator) {
   if (!dz && !db) return;
   const void* const output = f.kind == Activation::none ? nullptr : y;
-  visit_packed(g, {output, dy, dz, db}, [&]<class T, int N>() {
-    with_sums<T, N>(g, db, context, allocator,
-                    [&](ChannelSums<T> channel_sums, ChannelSumsLaunch how) {
-                      visit_slope(f, [&]<Slope slope>() {
-                        output_gradient_kernel<T, N, slope>
-                            <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
-                                channel_sums, f, static_cast<const T*>(output),
-                                static_cast<const T*>(dy), static_cast<T*>(dz));
-                      });
-                    });
-  });
+  const auto launch = [&]<class T, int N, Slope slope>(const ChannelSums<T>& sums,
+                                                       const ChannelSumsLaunch& how) {
+    output_gradient_kernel<T, N, slope>
+        <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
+            sums, f, static_cast<const T*>(output), static_cast<const T*>(dy), static_cast<T*>(dz));
+  };
+  with_sums(g, f, db, context, allocator, launch, output, dy, dz);
   check_launch("output gradient");
 }
 
@@ -214,18 +192,14 @@ void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, c
                       .h_half = static_cast<unsigned>(p.h_out),
                       .w_half = static_cast<unsigned>(p.w_out)};
   const void* const output = f.kind == Activation::none ? nullptr : y;
-  visit_packed(g, {output, dy, argmax, dz, db}, [&]<class T, int N>() {
-    with_sums<T, N>(g, db, context, allocator,
-                    [&](ChannelSums<T> channel_sums, ChannelSumsLaunch how) {
-                      visit_slope(f, [&]<Slope slope>() {
-                        window_gradient_kernel<T, N, slope>
-                            <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
-                                channel_sums, halves, f, static_cast<const T*>(output),
-                                static_cast<const T*>(dy), static_cast<const uint8_t*>(argmax),
-                                static_cast<T*>(dz));
-                      });
-                    });
-  });
+  const auto launch = [&]<class T, int N, Slope slope>(const ChannelSums<T>& sums,
+                                                       const ChannelSumsLaunch& how) {
+    window_gradient_kernel<T, N, slope>
+        <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
+            sums, halves, f, static_cast<const T*>(output), static_cast<const T*>(dy),
+            static_cast<const uint8_t*>(argmax), static_cast<T*>(dz));
+  };
+  with_sums(g, f, db, context, allocator, launch, output, dy, argmax, dz);
   check_launch("window gradient");
 }
 
