@@ -3,12 +3,12 @@
 // dx; the second pass computes both dx from it, in reverse, since the L2 cache still holds the last
 // rows.
 #include "core/cuda/device_code/many_channel_sums.cuh"
-#include "core/cuda/norm/add_norms.h"
-#include "core/cuda/norm/batch_norm.cuh"
+#include "core/cuda/norm/normalization.h"
+#include "core/cuda/norm/row_pass.cuh"
 
 #include <algorithm>
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 /// Blocks of the passes that write, per multiprocessor.
@@ -27,7 +27,7 @@ struct SummedNorms {
   float scale[V] = {}, other_scale[V] = {}, shift[V] = {};
 
   SummedNorms() = default;
-  __device__ SummedNorms(const AddedNorm& first, const AddedNorm& second, int64_t channel) {
+  __device__ SummedNorms(const DeviceNorm& first, const DeviceNorm& second, int64_t channel) {
     float other_shift[V];
     line_of(first, channel, scale, shift);
     line_of(second, channel, other_scale, other_shift);
@@ -40,15 +40,15 @@ struct SummedNorms {
 
  private:
   /// One norm as x scale + shift.
-  __device__ static void line_of(const AddedNorm& norm, int64_t channel, float (&scale)[V],
+  __device__ static void line_of(const DeviceNorm& norm, int64_t channel, float (&scale)[V],
                                  float (&shift)[V]) {
     float inverse[V], mean[V];
     load<V>(norm.gamma, channel, scale);
     load<V>(norm.beta, channel, shift);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      inverse[v] = norm.inv_std[channel + v];
-      mean[v] = norm.mean[channel + v];
+      inverse[v] = norm.inv_std.as<const float>()[channel + v];
+      mean[v] = norm.mean.as<const float>()[channel + v];
     }
 #pragma unroll
     for (int v = 0; v < V; ++v) {
@@ -61,13 +61,13 @@ struct SummedNorms {
 // y = f(first norm + second norm).
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, result_blocks)
-    add_norms_kernel(ChannelLayout t, bool relu, AddedNorm first, AddedNorm second, T* y) {
+    add_norms_kernel(ChannelLayout t, bool relu, DeviceNorm first, DeviceNorm second, T* y) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
   SummedNorms<V> norms;
-  const auto* x = static_cast<const T*>(first.x);
-  const auto* added = static_cast<const T*>(second.x);
+  const auto* x = first.x.as<const T>();
+  const auto* added = second.x.as<const T>();
   for_rows_reversed<V, 3>(
       t,
       [&](const RowPosition& position) {
@@ -98,13 +98,13 @@ struct GradientPacks {
 // channels), unless null, is written too, rounded once for all readers.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, 3)
-    add_norms_sums_kernel(ChannelSums<float> g, bool relu, AddedNorm first, AddedNorm second,
-                          AddNormsBackward p, T* dz) {
+    add_norms_sums_kernel(ChannelSums<float> g, bool relu, DeviceNorm first, DeviceNorm second,
+                          DeviceUnsummedGrads grads, T* dz) {
   wait_for_previous();
-  const auto* x = static_cast<const T*>(first.x);
-  const auto* added = static_cast<const T*>(second.x);
-  const auto* dy = static_cast<const T*>(p.dy);
-  const auto* more = static_cast<const T*>(p.more);
+  const auto* x = first.x.as<const T>();
+  const auto* added = second.x.as<const T>();
+  const auto* dy = grads.first.as<const T>();
+  const auto* more = grads.second.as<const T>();
   const int64_t own = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * V;
   float sum[3 * V] = {};
   if (own < g.packs * V) {
@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(block_threads, 3)
     const auto prepare = [&] {
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        center[v] = first.mean[own + v];
-        other_center[v] = second.mean[own + v];
+        center[v] = first.mean.as<const float>()[own + v];
+        other_center[v] = second.mean.as<const float>()[own + v];
       }
       norms = SummedNorms<V>(first, second, own);
     };
@@ -159,15 +159,16 @@ struct InputGradient {
   float of_dz[V], of_x[V], offset[V];
 
   InputGradient() = default;
-  __device__ InputGradient(const AddedNorm& norm, int64_t channel, float rows, const float* sum,
+  __device__ InputGradient(const DeviceNorm& norm, int64_t channel, float rows, const float* sum,
                            const float* correlation) {
     load<V>(norm.gamma, channel, of_dz);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const float inverse = norm.inv_std[channel + v];
+      const float inverse = norm.inv_std.as<const float>()[channel + v];
       of_dz[v] *= inverse;
       of_x[v] = -of_dz[v] * inverse * inverse * correlation[v] / rows;
-      offset[v] = fmaf(-norm.mean[channel + v], of_x[v], -of_dz[v] * sum[v] / rows);
+      offset[v] =
+          fmaf(-norm.mean.as<const float>()[channel + v], of_x[v], -of_dz[v] * sum[v] / rows);
     }
   }
   template <class T>
@@ -181,22 +182,23 @@ struct InputGradient {
 };
 
 template <int V>
-__device__ void store_parameter_gradients(const AddedNorm& norm, const AddedNormGradients& out,
+__device__ void store_parameter_gradients(const DeviceNorm& norm, const DeviceNormGrads& out,
                                           int64_t channel, const float* sum,
                                           const float* correlation) {
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     const int64_t c = channel + v;
     if (out.dbeta.data) store(out.dbeta, c, sum[v]);
-    if (out.dgamma.data) store(out.dgamma, c, correlation[v] * norm.inv_std[c]);
+    if (out.dgamma.data) store(out.dgamma, c, correlation[v] * norm.inv_std.as<const float>()[c]);
   }
 }
 
 // Both dx from dz, one of them in place; and the gradients of gamma and beta from the sums.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
-    add_norms_gradients_kernel(ChannelLayout t, AddedNorm first, AddedNorm second,
-                               const float* sums, const T* dz, AddNormsBackward p) {
+    add_norms_gradients_kernel(ChannelLayout t, DeviceNorm first, DeviceNorm second,
+                               const float* sums, const T* dz, DeviceNormGrads of_first,
+                               DeviceNormGrads of_second) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
@@ -213,15 +215,15 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     gradient = InputGradient<V>(first, channel, rows, sum, correlation);
     other = InputGradient<V>(second, channel, rows, sum, other_correlation);
     if (blockIdx.y + blockIdx.z == 0 && threadIdx.x < static_cast<unsigned>(t.width)) {
-      store_parameter_gradients<V>(first, p.first, channel, sum, correlation);
-      store_parameter_gradients<V>(second, p.second, channel, sum, other_correlation);
+      store_parameter_gradients<V>(first, of_first, channel, sum, correlation);
+      store_parameter_gradients<V>(second, of_second, channel, sum, other_correlation);
     }
   };
   if (!dz) return prepare();
-  const auto* x = static_cast<const T*>(first.x);
-  const auto* added = static_cast<const T*>(second.x);
-  auto* dx = static_cast<T*>(p.first.dx);
-  auto* dadded = static_cast<T*>(p.second.dx);
+  const auto* x = first.x.as<const T>();
+  const auto* added = second.x.as<const T>();
+  auto* dx = of_first.dx.as<T>();
+  auto* dadded = of_second.dx.as<T>();
   struct Loaded {
     PackBytes<T, V> dz;
     TwoPacks<T, V> in;
@@ -243,8 +245,9 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 
 template <class T, int V>
 void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-              const AddedNorm& first, const AddedNorm& second, const AddNormsBackward& p) {
-  auto* const dz = static_cast<T*>(p.second.dx ? p.second.dx : p.first.dx);
+              const DeviceNorm& first, const DeviceNorm& second, const DeviceUnsummedGrads& dy,
+              const DeviceNormGrads& of_first, const DeviceNormGrads& of_second) {
+  auto* const dz = (of_second.dx.data ? of_second : of_first).dx.as<T>();
   const int64_t packs = g.channels / V;
   constexpr unsigned cache_line = 128 / (sizeof(T) * V);  // in packs
   const ChannelSumsLaunch launch = channel_sums_launch(
@@ -261,38 +264,51 @@ void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g
               .capability = context.capability(),
               .shared_bytes = launch.shared_bytes},
              launch.grid, launch.block, add_norms_sums_kernel<T, V>, channel_sums,
-             g.activation.kind == Activation::relu, first, second, p, dz);
+             g.activation.kind == Activation::relu, first, second, dy, dz);
   check_launch("add_norms_backward sums");
   const ChannelLayout t =
       map_layout(context, sums_layout(context, g.rows, g.channels, V), V, gradient_blocks);
   const dim3 parameters_only{t.tiles};
   launch_pdl(context, dz ? t.grid() : parameters_only, t.threads(),
-             add_norms_gradients_kernel<T, V>, t, first, second, sums, dz, p);
+             add_norms_gradients_kernel<T, V>, t, first, second, sums, dz, of_first, of_second);
   check_launch("add_norms_backward");
 }
 
 }  // namespace
 
-void add_norms(Context& context, const BatchNormGeometry& g, const AddedNorm& first,
-               const AddedNorm& second, void* y) {
+void AddNorms::normalise(const TrainingNorm& first, const TrainingNorm& second, const Tensor& y) {
+  context_.enter();
+  kernels::batch_norm_statistics(context_, allocator_, second);
+  kernels::batch_norm_statistics(context_, allocator_, first);
+  const BatchNormGeometry& g = first.geometry;
   const auto run = [&]<class T, int V>() {
     const ChannelLayout t =
-        map_layout(context, sums_layout(context, g.rows, g.channels, V), V, result_blocks);
-    launch_pdl(context, t.grid(), t.threads(), add_norms_kernel<T, V>, t,
-               g.activation.kind == Activation::relu, first, second, static_cast<T*>(y));
+        map_layout(context_, sums_layout(context_, g.rows, g.channels, V), V, result_blocks);
+    launch_pdl(context_, t.grid(), t.threads(), add_norms_kernel<T, V>, t,
+               g.activation.kind == Activation::relu, device_norm(first), device_norm(second),
+               static_cast<T*>(y.raw()));
   };
-  with_packs(g.dtype, g.channels, run, first.x, second.x, y);
+  with_packs(g.dtype, g.channels, run, first.x.raw(), second.x.raw(), y.raw());
   check_launch("add_batch_norms");
 }
 
-void add_norms_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                        const AddedNorm& first, const AddedNorm& second,
-                        const AddNormsBackward& p) {
+void AddNorms::backward(const TrainingNorm& first, const TrainingNorm& second,
+                        const UnsummedGrads& dy, const AddNormsGradients& gradients) {
+  context_.enter();
+  const BatchNormGeometry& g = first.geometry;
+  const DeviceUnsummedGrads grads = dy.map(operand);
+  const DeviceNormGrads own = gradients.first.map(operand), other = gradients.second.map(operand);
   const auto run = [&]<class T, int V>() {
     // With 16-byte packs, sums, factors and several rows would not fit 80 registers.
-    backward<T, (V > 1 ? V / 2 : V)>(context, allocator, g, first, second, p);
+    cuda::backward<T, (V > 1 ? V / 2 : V)>(context_, allocator_, g, device_norm(first),
+                                           device_norm(second), grads, own, other);
   };
-  with_packs(g.dtype, g.channels, run, first.x, second.x, p.dy, p.more, p.first.dx, p.second.dx);
+  with_packs(g.dtype, g.channels, run, first.x.raw(), second.x.raw(), grads.first.data,
+             grads.second.data, own.dx.data, other.dx.data);
 }
 
-}  // namespace whisker::cuda::kernels
+std::shared_ptr<FusedAddNorms> make_fused_add_norms(CudaDevice& device) {
+  return std::make_shared<AddNorms>(device);
+}
+
+}  // namespace whisker::cuda

@@ -1,11 +1,11 @@
 // Batch normalisation's gradients in two passes: the first adds up dz and dz (x - mean), the second
 // computes dx from these sums, from the last row to the first. Where squeeze-and-excitation scaled
 // y, both compute dy from what they are given in its place: see Gate.
-#include "core/cuda/norm/batch_norm.cuh"
-#include "core/cuda/norm/batch_norm.h"
+#include "core/cuda/norm/normalization.h"
+#include "core/cuda/norm/row_pass.cuh"
 #include "core/cuda/ops/walk.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 /// Channels of a thread: with 16-byte packs, factors, sums and pending loads would not leave a
@@ -42,15 +42,15 @@ struct Factors {
 };
 // All loads before the first use: each would else wait for the one before.
 template <Slope S, int V>
-__device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
+__device__ Factors<V> factors_of(const DeviceNorm& norm, bool with_dx, int64_t channel) {
   Factors<V> f;
   float inverse[V] = {};
-  if (p.x && p.mean) load(p.mean, channel, f.center);
-  if (reads_z(S) || p.dx) {
-    load(p.inv_std, channel, inverse);
-    load<V>(p.gamma, channel, f.scale);
+  if (norm.x.data && norm.mean.data) load(norm.mean.as<const float>(), channel, f.center);
+  if (reads_z(S) || with_dx) {
+    load(norm.inv_std.as<const float>(), channel, inverse);
+    load<V>(norm.gamma, channel, f.scale);
   }
-  if (reads_z(S)) load<V>(p.beta, channel, f.shift);
+  if (reads_z(S)) load<V>(norm.beta, channel, f.shift);
 #pragma unroll
   for (int v = 0; v < V; ++v) f.scale[v] *= inverse[v];
   return f;
@@ -72,9 +72,9 @@ struct Gate {
   uint32_t channels;
   Divisors<uint32_t> positions;  // of an image: the only extent
 
-  static Gate of(const BatchNormGeometry& g, const BatchNormGradient& p) {
-    return {static_cast<const T*>(p.factor), static_cast<const T*>(p.more),
-            static_cast<uint32_t>(g.channels), Divisors<uint32_t>(1, {g.h * g.w})};
+  static Gate of(const BatchNormGeometry& g, const DeviceUnsummedGrads& dy) {
+    return {dy.factor.as<const T>(), dy.second.as<const T>(), static_cast<uint32_t>(g.channels),
+            Divisors<uint32_t>(1, {g.h * g.w})};
   }
   template <int V>
   __device__ PackBytes<T, V> gradient(const PackBytes<T, V>& dy, int64_t row,
@@ -171,22 +171,31 @@ struct GradientRows {
 
 constexpr int map_blocks = 4;  // of the second pass, per multiprocessor
 
+/// The operands of both passes, and the least value that relu6 makes 6; NaN for relu.
+struct Gradient {
+  DeviceNorm norm;
+  DeviceUnsummedGrads dy;
+  DeviceNormGrads out;
+  float six;
+  kernels::InputCoefficients coefficients;
+};
+
 // sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
 template <class T, int V, Slope S, class G>
 __global__ void __launch_bounds__(most_sums_threads)
-    gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients out,
-                         float2* partials, uint32_t* tickets, G gate) {
+    gradient_sums_kernel(ChannelLayout t, Gradient p, float2* partials, uint32_t* tickets, G gate) {
   wait_for_previous();
-  const GradientRows<T, V, S, G> in{static_cast<const T*>(p.x),
-                                    static_cast<const T*>(p.y),
-                                    static_cast<const T*>(p.dy),
-                                    static_cast<const T*>(p.more),
-                                    six,
+  const GradientRows<T, V, S, G> in{p.norm.x.as<const T>(),
+                                    p.norm.y.as<const T>(),
+                                    p.dy.first.as<const T>(),
+                                    p.dy.second.as<const T>(),
+                                    p.six,
                                     gate,
                                     own_channel<V>(t)};
-  auto* dresidual = static_cast<T*>(p.dresidual);
+  auto* dresidual = p.out.dresidual.as<T>();
+  const kernels::InputCoefficients& out = p.coefficients;
   Factors<V> f;
-  const auto prepare = [&] { f = factors_of<S, V>(p, own_channel<V>(t)); };
+  const auto prepare = [&] { f = factors_of<S, V>(p.norm, p.out.dx.data, own_channel<V>(t)); };
   const auto load_row = [&](const RowPosition& position) { return in.load(position.at); };
   const auto add = [&](const RowPosition& position, const auto& row, float(&sum)[V],
                        float(&correlation)[V]) {
@@ -200,10 +209,10 @@ __global__ void __launch_bounds__(most_sums_threads)
     }
   };
   const auto finish = [&](int64_t c, float sum, float correlation) {
-    const float inverse = in.x ? p.inv_std[c] : 0;
-    const float gamma = out.slope ? load(p.gamma, c) : 0;
-    if (p.dbeta.data) store(p.dbeta, c, sum);
-    if (p.dgamma.data) store(p.dgamma, c, correlation * inverse);
+    const float inverse = in.x ? p.norm.inv_std.as<const float>()[c] : 0;
+    const float gamma = out.slope ? load(p.norm.gamma, c) : 0;
+    if (p.out.dbeta.data) store(p.out.dbeta, c, sum);
+    if (p.out.dgamma.data) store(p.out.dgamma, c, correlation * inverse);
     if (out.slope) {
       const float scale = inverse * gamma;
       out.slope[c] = -scale * inverse * inverse * correlation / out.rows;
@@ -217,28 +226,29 @@ __global__ void __launch_bounds__(most_sums_threads)
 // dz is dresidual where the first pass wrote it, else it is recomputed.
 template <class T, int V, Slope S, class G>
 __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
-    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients k,
-                          G gate) {
+    input_gradient_kernel(ChannelLayout t, Gradient p, G gate) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
   if (channel >= t.channels) return;
+  const kernels::InputCoefficients& k = p.coefficients;
   Factors<V> f;
   float slope[V] = {}, shift[V] = {};
   const auto prepare = [&] {
-    f = factors_of<S, V>(p, channel);
+    f = factors_of<S, V>(p.norm, true, channel);
     if (!k.slope) return;
     load(k.slope, channel, slope);
     load(k.shift, channel, shift);
   };
   const bool of_x = k.slope || reads_z(S);
-  const GradientRows<T, V, S, G> in{of_x ? static_cast<const T*>(p.x) : nullptr,
-                                    static_cast<const T*>(p.y),
-                                    static_cast<const T*>(p.dresidual ? p.dresidual : p.dy),
-                                    p.dresidual ? nullptr : static_cast<const T*>(p.more),
-                                    six,
+  const auto* dresidual = p.out.dresidual.as<const T>();
+  const GradientRows<T, V, S, G> in{of_x ? p.norm.x.as<const T>() : nullptr,
+                                    p.norm.y.as<const T>(),
+                                    dresidual ? dresidual : p.dy.first.as<const T>(),
+                                    dresidual ? nullptr : p.dy.second.as<const T>(),
+                                    p.six,
                                     gate,
                                     channel};
-  auto* dx = static_cast<T*>(p.dx);
+  auto* dx = p.out.dx.as<T>();
   const auto load_row = [&](const RowPosition& position) { return in.load_once(position.at); };
   for_rows_reversed<V, 4>(t, load_row, prepare, [&](const RowPosition& position, const auto& row) {
     float d[V], deviation[V];
@@ -254,83 +264,88 @@ __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
 
 template <class T, int V, Slope S, class G = NoGate>
 void gradient_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
-                   const BatchNormGradient& p, float six, const InputCoefficients& k,
-                   const G& gate = {}) {
+                   const Gradient& p, const G& gate = {}) {
   const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, t.grid(), t.threads(), gradient_sums_kernel<T, V, S, G>, t, p, six, k,
+  launch_pdl(context, t.grid(), t.threads(), gradient_sums_kernel<T, V, S, G>, t, p,
              partials.as<float2>(), context.tickets(), gate);
   check_launch("batch_norm_backward sums");
 }
 
 template <class T, int V, Slope S, class G>
-void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-              const BatchNormGradient& p, const G& gate) {
-  const bool through_statistics = p.dx && g.training;
+void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g, Gradient p,
+              const G& gate) {
+  const bool through_statistics = p.out.dx.data && g.training;
   const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
-  const float six = g.activation.kind == Activation::relu6 ? least_six : NAN;
+  p.six = g.activation.kind == Activation::relu6 ? least_six : NAN;
   const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
-  InputCoefficients k;
   if (through_statistics) {
-    k = {.slope = coefficients.as<float>(),
-         .shift = coefficients.as<float>() + g.channels,
-         .rows = static_cast<float>(g.rows)};
+    p.coefficients = {.slope = coefficients.as<float>(),
+                      .shift = coefficients.as<float>() + g.channels,
+                      .rows = static_cast<float>(g.rows)};
   }
-  if (through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual) {
-    gradient_sums<T, V, S>(context, allocator, sums, p, six, k, gate);
+  if (through_statistics || p.out.dgamma.data || p.out.dbeta.data || p.out.dresidual.data) {
+    gradient_sums<T, V, S>(context, allocator, sums, p, gate);
   }
-  if (!p.dx) return;
+  if (!p.out.dx.data) return;
   const ChannelLayout t = map_layout(context, sums, V, map_blocks);
-  if (p.dresidual) {
+  if (p.out.dresidual.data) {
     launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, Slope::one, NoGate>, t,
-               p, six, k, NoGate{});
+               p, NoGate{});
   } else {
-    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, S, G>, t, p, six, k,
-               gate);
+    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, S, G>, t, p, gate);
   }
   check_launch("batch_norm_backward");
 }
 
 }  // namespace
 
-void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                         const BatchNormGradient& p) {
+void Normalization::batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
+                                        const UnsummedGrads& dy, const NormGrads& out) {
+  context_.enter();
+  const Gradient p{device_norm(saved), dy.map(operand), out.map(operand), NAN, {}};
   const auto run = [&]<class T, int pack>() {
     constexpr int V = half_pack(pack);
     const auto with_slope = [&](const auto& gate) {
+      const auto with = [&]<Slope S>() { backward<T, V, S>(context_, allocator_, g, p, gate); };
       switch (g.activation.kind) {
         case Activation::relu:
         case Activation::relu6:
           // Without a residual z is computed from x, which is read anyway: each pass reads one
           // tensor less.
-          return p.x && (p.dx || !p.y) && !g.residual
-                     ? backward<T, V, Slope::x>(context, allocator, g, p, gate)
-                     : backward<T, V, Slope::y>(context, allocator, g, p, gate);
+          return p.norm.x.data && (p.out.dx.data || !p.norm.y.data) && !g.residual
+                     ? with.template operator()<Slope::x>()
+                     : with.template operator()<Slope::y>();
         case Activation::hard_swish:
-          return backward<T, V, Slope::hard_swish>(context, allocator, g, p, gate);
+          return with.template operator()<Slope::hard_swish>();
         case Activation::silu:
-          return backward<T, V, Slope::silu>(context, allocator, g, p, gate);
+          return with.template operator()<Slope::silu>();
         default:
-          return backward<T, V, Slope::one>(context, allocator, g, p, gate);
+          return with.template operator()<Slope::one>();
       }
     };
-    p.factor ? with_slope(Gate<T>::of(g, p)) : with_slope(NoGate{});
+    p.dy.factor.data ? with_slope(Gate<T>::of(g, p.dy)) : with_slope(NoGate{});
   };
-  with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.more, p.factor, p.dx, p.dresidual);
+  with_packs(g.dtype, g.channels, run, p.norm.x.data, p.norm.y.data, p.dy.first.data,
+             p.dy.second.data, p.dy.factor.data, p.out.dx.data, p.out.dresidual.data);
 }
 
-void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                              const BatchNormGradient& p, const InputCoefficients& k) {
+void kernels::batch_norm_gradient_sums(Context& context, Allocator& allocator,
+                                       const BatchNormGeometry& g, const DeviceNorm& norm,
+                                       const DeviceUnsummedGrads& dy, const DeviceNormGrads& out,
+                                       const InputCoefficients& k) {
+  const Gradient p{norm, dy, out, NAN, k};
   const auto run = [&]<class T, int pack>() {
     constexpr int V = half_pack(pack);
     const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
     if (g.activation.kind == Activation::relu) {
-      gradient_sums<T, V, Slope::x>(context, allocator, t, p, NAN, k);
+      gradient_sums<T, V, Slope::x>(context, allocator, t, p);
     } else {
-      gradient_sums<T, V, Slope::one>(context, allocator, t, p, NAN, k);
+      gradient_sums<T, V, Slope::one>(context, allocator, t, p);
     }
   };
-  with_packs(g.dtype, g.channels, run, p.x, p.dy, p.more, p.dresidual);
+  with_packs(g.dtype, g.channels, run, p.norm.x.data, p.dy.first.data, p.dy.second.data,
+             p.out.dresidual.data);
 }
 
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

@@ -5,10 +5,10 @@
 // Backward: a pass over x and dy leaves two sums per example and channel. Those are added up over
 // the examples to dbeta and dgamma, always in one order, and over a group's channels to what dx
 // needs; a second pass writes dx.
-#include "core/cuda/norm/group_norm.h"
-#include "core/cuda/norm/two_channel_sums.cuh"
+#include "core/cuda/norm/normalization.h"
+#include "core/cuda/norm/row_pass.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 constexpr int64_t most_examples = 65535;  // of gridDim.z; blocks go on to the examples behind
@@ -107,17 +107,17 @@ __device__ void for_own_channels(const GroupNormGeometry& g, const ChannelLayout
 
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads)
-    normalise_groups_kernel(GroupNormGeometry g, ChannelLayout t, GroupNorm p) {
+    normalise_groups_kernel(GroupNormGeometry g, ChannelLayout t, DeviceNorm p) {
   for_each_example(g, [&](int64_t n) {
-    const T* x = static_cast<const T*>(p.x) + n * g.positions * g.channels;
-    T* y = static_cast<T*>(p.y) + n * g.positions * g.channels;
+    const T* x = p.x.as<const T>() + n * g.positions * g.channels;
+    T* y = p.y.as<T>() + n * g.positions * g.channels;
     float center[V], scale[V], shift[V];
     for_chunk_rows<V, 4>(
         t, [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); },
         [&] {
           for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
-            center[v] = p.mean[s];
-            scale[v] = p.inv_std[s] * load(p.gamma, c);
+            center[v] = p.mean.as<const float>()[s];
+            scale[v] = p.inv_std.as<const float>()[s] * load(p.gamma, c);
             shift[v] = load(p.beta, c);
           });
         },
@@ -140,12 +140,12 @@ struct GradientRow {
 // sums (n, channels) of dy and of dy times the normalised x. x null: only those of dy are used.
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads)
-    channel_gradients_kernel(GroupNormGeometry g, ChannelLayout t, GroupNormGradient p,
+    channel_gradients_kernel(GroupNormGeometry g, ChannelLayout t, DeviceNorm p, const T* grads,
                              float2* sums, float2* partials, uint32_t* tickets) {
   for_each_example(g, [&](int64_t n) {
     const int64_t example = n * g.positions * g.channels;
-    const T* x = p.x ? static_cast<const T*>(p.x) + example : nullptr;
-    const T* dy = static_cast<const T*>(p.dy) + example;
+    const T* x = p.x.data ? p.x.as<const T>() + example : nullptr;
+    const T* dy = grads + example;
     float center[V] = {}, inverse[V] = {};
     two_channel_sums<V, 4>(
         t, own_partials(t, partials), own_tickets(tickets),
@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(channel_sums_threads)
         [&] {
           if (!x) return;
           for_own_channels<V>(g, t, n, [&](int v, int64_t, int64_t s) {
-            center[v] = p.mean[s];
-            inverse[v] = p.inv_std[s];
+            center[v] = p.mean.as<const float>()[s];
+            inverse[v] = p.inv_std.as<const float>()[s];
           });
         },
         [&](const RowPosition&, const GradientRow<T, V>& row, float(&sum)[V],
@@ -217,13 +217,13 @@ __global__ void __launch_bounds__(block_threads)
 // dx = (d - mean(d) - normalised mean(d normalised)) inv_std, d = dy gamma.
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads)
-    group_norm_input_kernel(GroupNormGeometry g, ChannelLayout t, GroupNormGradient p,
-                            const float2* means) {
+    group_norm_input_kernel(GroupNormGeometry g, ChannelLayout t, DeviceNorm p, const T* grads,
+                            const float2* means, T* out) {
   for_each_example(g, [&](int64_t n) {
     const int64_t example = n * g.positions * g.channels;
-    const T* x = static_cast<const T*>(p.x) + example;
-    const T* dy = static_cast<const T*>(p.dy) + example;
-    T* dx = static_cast<T*>(p.dx) + example;
+    const T* x = p.x.as<const T>() + example;
+    const T* dy = grads + example;
+    T* dx = out + example;
     float center[V], scale[V], offset[V], slope[V];
     for_chunk_rows<V, 4>(
         t,
@@ -233,8 +233,8 @@ __global__ void __launch_bounds__(channel_sums_threads)
         },
         [&] {
           for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
-            const float inverse = p.inv_std[s];
-            center[v] = p.mean[s];
+            const float inverse = p.inv_std.as<const float>()[s];
+            center[v] = p.mean.as<const float>()[s];
             scale[v] = load(p.gamma, c) * inverse;
             offset[v] = means[s].x * inverse;
             slope[v] = means[s].y * inverse * inverse;
@@ -279,54 +279,65 @@ unsigned group_blocks(const GroupNormGeometry& g) {
 
 }  // namespace
 
-void group_norm(Context& context, Allocator& allocator, const GroupNormGeometry& g,
-                const GroupNorm& p) {
-  const Scratch moments(allocator, g.n * g.channels * int64_t{sizeof(float2)});
+void Normalization::group_norm(const GroupNormGeometry& g, const NormInputs& in,
+                               const NormOutputs& out) {
+  context_.enter();
+  const DeviceNorm p = device_norm({.x = in.x,
+                                    .gamma = in.gamma,
+                                    .beta = in.beta,
+                                    .y = out.y,
+                                    .mean = out.mean,
+                                    .inv_std = out.inv_std});
+  const Scratch moments(allocator_, g.n * g.channels * int64_t{sizeof(float2)});
   const auto run = [&]<class T, int V>() {
-    const ExampleLayout e = ExampleLayout::of(context, g, V);
-    const Scratch partials(allocator, e.partials_bytes);
-    channel_moments_kernel<T, V><<<e.grid, e.layout.threads(), 0, context.stream()>>>(
-        g, e.layout, static_cast<const T*>(p.x), moments.as<float2>(), partials.as<float2>(),
-        context.tickets());
+    const ExampleLayout e = ExampleLayout::of(context_, g, V);
+    const Scratch partials(allocator_, e.partials_bytes);
+    channel_moments_kernel<T, V><<<e.grid, e.layout.threads(), 0, context_.stream()>>>(
+        g, e.layout, p.x.as<const T>(), moments.as<float2>(), partials.as<float2>(),
+        context_.tickets());
     check_launch("group_norm moments");
-    group_statistics_kernel<<<group_blocks(g), block_threads, 0, context.stream()>>>(
-        g, moments.as<float2>(), p.mean, p.inv_std);
+    group_statistics_kernel<<<group_blocks(g), block_threads, 0, context_.stream()>>>(
+        g, moments.as<float2>(), p.mean.as<float>(), p.inv_std.as<float>());
     check_launch("group_norm statistics");
     normalise_groups_kernel<T, V>
-        <<<e.grid, e.layout.threads(), 0, context.stream()>>>(g, e.layout, p);
+        <<<e.grid, e.layout.threads(), 0, context_.stream()>>>(g, e.layout, p);
     check_launch("group_norm");
   };
-  with_packs(p.dtype, g.channels, run, p.x, p.y);
+  with_packs(in.x.dtype(), g.channels, run, p.x.data, p.y.data);
 }
 
-void group_norm_backward(Context& context, Allocator& allocator, const GroupNormGeometry& g,
-                         const GroupNormGradient& p) {
-  const Scratch sums(allocator, g.n * g.channels * int64_t{sizeof(float2)});
+void Normalization::group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved,
+                                        const Tensor& dy, const NormGrads& grads) {
+  context_.enter();
+  const DeviceNorm p = device_norm(saved);
+  const DeviceNormGrads out = grads.map(operand);
+  const Scratch sums(allocator_, g.n * g.channels * int64_t{sizeof(float2)});
   const auto run = [&]<class T, int V>() {
-    const ExampleLayout e = ExampleLayout::of(context, g, V);
+    const auto* const of_y = static_cast<const T*>(dy.raw());
+    const ExampleLayout e = ExampleLayout::of(context_, g, V);
     {
-      const Scratch partials(allocator, e.partials_bytes);
-      channel_gradients_kernel<T, V><<<e.grid, e.layout.threads(), 0, context.stream()>>>(
-          g, e.layout, p, sums.as<float2>(), partials.as<float2>(), context.tickets());
+      const Scratch partials(allocator_, e.partials_bytes);
+      channel_gradients_kernel<T, V><<<e.grid, e.layout.threads(), 0, context_.stream()>>>(
+          g, e.layout, p, of_y, sums.as<float2>(), partials.as<float2>(), context_.tickets());
       check_launch("group_norm_backward sums");
     }
-    if (p.dgamma.data || p.dbeta.data) {
-      const ChannelLayout t = sums_layout(context, g.n, g.channels, 1);
-      const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-      group_norm_parameters_kernel<<<t.grid(), t.threads(), 0, context.stream()>>>(
-          t, sums.as<float2>(), p.dgamma, p.dbeta, partials.as<float2>(), context.tickets());
+    if (out.dgamma.data || out.dbeta.data) {
+      const ChannelLayout t = sums_layout(context_, g.n, g.channels, 1);
+      const Scratch partials(allocator_, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
+      group_norm_parameters_kernel<<<t.grid(), t.threads(), 0, context_.stream()>>>(
+          t, sums.as<float2>(), out.dgamma, out.dbeta, partials.as<float2>(), context_.tickets());
       check_launch("group_norm_backward parameters");
     }
-    if (!p.dx) return;
-    const Scratch means(allocator, g.n * g.groups * int64_t{sizeof(float2)});
-    group_gradients_kernel<<<group_blocks(g), block_threads, 0, context.stream()>>>(
+    if (!out.dx.data) return;
+    const Scratch means(allocator_, g.n * g.groups * int64_t{sizeof(float2)});
+    group_gradients_kernel<<<group_blocks(g), block_threads, 0, context_.stream()>>>(
         g, sums.as<float2>(), p.gamma, means.as<float2>());
     check_launch("group_norm_backward groups");
-    group_norm_input_kernel<T, V>
-        <<<e.grid, e.layout.threads(), 0, context.stream()>>>(g, e.layout, p, means.as<float2>());
+    group_norm_input_kernel<T, V><<<e.grid, e.layout.threads(), 0, context_.stream()>>>(
+        g, e.layout, p, of_y, means.as<float2>(), out.dx.as<T>());
     check_launch("group_norm_backward input");
   };
-  with_packs(p.dtype, g.channels, run, p.x, p.dy, p.dx);
+  with_packs(dy.dtype(), g.channels, run, p.x.data, dy.raw(), out.dx.data);
 }
 
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

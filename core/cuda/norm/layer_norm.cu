@@ -3,12 +3,12 @@
 // reads them from memory once and then from the cache. The gradients of gamma and beta are channel
 // sums (two_channel_sums.cuh).
 #include "core/cuda/device_code/elementwise.cuh"
-#include "core/cuda/norm/layer_norm.h"
-#include "core/cuda/norm/two_channel_sums.cuh"
+#include "core/cuda/norm/normalization.h"
+#include "core/cuda/norm/row_pass.cuh"
 
 #include <bit>
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 /// `lanes` adjacent threads of a warp, a power of two, hold a row: the k-th of a thread's packs is
@@ -74,7 +74,7 @@ __device__ Pack<float, V> load_shared(const float* shared, int feature) {
 
 template <class T, int V, int K>
 __global__ void __launch_bounds__(block_threads, K > 4 ? 2 : 4)
-    layer_norm_kernel(RowLanes group, LayerNormGeometry g, LayerNorm p) {
+    layer_norm_kernel(RowLanes group, LayerNormGeometry g, DeviceNorm p) {
   extern __shared__ float4 shared[];  // gamma, then beta (features)
   auto* const gamma = reinterpret_cast<float*>(shared);
   float* const beta = gamma + g.features;
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(block_threads, K > 4 ? 2 : 4)
   const float per_feature = 1.0f / static_cast<float>(g.features);
   const auto epsilon = static_cast<float>(g.epsilon);
   group.for_each_row(g.rows, [&](int64_t row, bool exists) {
-    const T* const x = static_cast<const T*>(p.x) + row * g.features;
-    T* const y = static_cast<T*>(p.y) + row * g.features;
+    const T* const x = p.x.as<const T>() + row * g.features;
+    T* const y = p.y.as<T>() + row * g.features;
     PackBytes<T, V> loaded[K] = {};
     if (exists) {
       group.for_each_pack<K, V>([&](int k, int f) { loaded[k] = load_pack_bytes<V>(x, f); });
@@ -120,8 +120,8 @@ __global__ void __launch_bounds__(block_threads, K > 4 ? 2 : 4)
       store_pack<V>(y, f, pack);
     });
     if (group.lane() == 0) {
-      p.mean[row] = mean;
-      p.inv_std[row] = inverse;
+      p.mean.as<float>()[row] = mean;
+      p.inv_std.as<float>()[row] = inverse;
     }
   });
 }
@@ -129,16 +129,17 @@ __global__ void __launch_bounds__(block_threads, K > 4 ? 2 : 4)
 // dx = (d - mean(d) - normalised mean(d normalised)) inv_std, d = dy gamma.
 template <class T, int V, int K>
 __global__ void __launch_bounds__(block_threads, K > 3 ? 2 : 3)
-    layer_norm_input_kernel(RowLanes group, LayerNormGeometry g, LayerNormGradient p) {
+    layer_norm_input_kernel(RowLanes group, LayerNormGeometry g, DeviceNorm p, const T* grads,
+                            T* out) {
   extern __shared__ float4 shared[];  // gamma (features)
   auto* const gamma = reinterpret_cast<float*>(shared);
   share<V>(p.gamma, group.packs, gamma);
   __syncthreads();
   const float per_feature = 1.0f / static_cast<float>(g.features);
   group.for_each_row(g.rows, [&](int64_t row, bool exists) {
-    const T* const x = static_cast<const T*>(p.x) + row * g.features;
-    const T* const dy = static_cast<const T*>(p.dy) + row * g.features;
-    T* const dx = static_cast<T*>(p.dx) + row * g.features;
+    const T* const x = p.x.as<const T>() + row * g.features;
+    const T* const dy = grads + row * g.features;
+    T* const dx = out + row * g.features;
     PackBytes<T, V> loaded[K] = {}, gradients[K] = {};
     float mean = 0, inverse = 0;
     if (exists) {
@@ -146,8 +147,8 @@ __global__ void __launch_bounds__(block_threads, K > 3 ? 2 : 3)
         loaded[k] = load_pack_bytes<V>(x, f);
         gradients[k] = load_pack_bytes<V>(dy, f);
       });
-      mean = p.mean[row];
-      inverse = p.inv_std[row];
+      mean = p.mean.as<const float>()[row];
+      inverse = p.inv_std.as<const float>()[row];
     }
     float sum = 0, correlation = 0;
     group.for_each_pack<K, V>([&](int k, int f) {
@@ -200,11 +201,11 @@ __device__ void for_each_element(const T* row, int64_t features, int lane, const
 
 template <class T, int V, int G>
 __global__ void __launch_bounds__(block_threads)
-    layer_norm_long_kernel(LayerNormGeometry g, LayerNorm p) {
+    layer_norm_long_kernel(LayerNormGeometry g, DeviceNorm p) {
   const auto features = static_cast<float>(g.features);
   for_each_row<G>(g.rows, [&](int64_t row, int lane) {
-    const T* x = static_cast<const T*>(p.x) + row * g.features;
-    T* y = static_cast<T*>(p.y) + row * g.features;
+    const T* x = p.x.as<const T>() + row * g.features;
+    T* y = p.y.as<T>() + row * g.features;
     float sum = 0;
     for_each_element<G, V>(x, g.features, lane, [&](int64_t, float value) { sum += value; });
     const float mean = group_sum<G>(sum) / features;
@@ -227,22 +228,22 @@ __global__ void __launch_bounds__(block_threads)
       store_pack<V>(y, f, pack);
     }
     if (lane == 0) {
-      p.mean[row] = mean;
-      p.inv_std[row] = inverse;
+      p.mean.as<float>()[row] = mean;
+      p.inv_std.as<float>()[row] = inverse;
     }
   });
 }
 
 template <class T, int V, int G>
 __global__ void __launch_bounds__(block_threads)
-    layer_norm_input_long_kernel(LayerNormGeometry g, LayerNormGradient p) {
+    layer_norm_input_long_kernel(LayerNormGeometry g, DeviceNorm p, const T* grads, T* out) {
   const auto features = static_cast<float>(g.features);
   for_each_row<G>(g.rows, [&](int64_t row, int lane) {
-    const T* x = static_cast<const T*>(p.x) + row * g.features;
-    const T* dy = static_cast<const T*>(p.dy) + row * g.features;
-    T* dx = static_cast<T*>(p.dx) + row * g.features;
-    const float mean = p.mean[row];
-    const float inverse = p.inv_std[row];
+    const T* x = p.x.as<const T>() + row * g.features;
+    const T* dy = grads + row * g.features;
+    T* dx = out + row * g.features;
+    const float mean = p.mean.as<const float>()[row];
+    const float inverse = p.inv_std.as<const float>()[row];
     float sum = 0;
     float correlation = 0;
     for (int64_t f = int64_t{lane} * V; f < g.features; f += G * V) {
@@ -278,10 +279,9 @@ __global__ void __launch_bounds__(block_threads)
 // dbeta = sum(dy), dgamma = sum(dy normalised), over the rows. x null: only dbeta is computed.
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads)
-    layer_norm_parameters_kernel(ChannelLayout t, LayerNormGradient p, float2* partials,
-                                 uint32_t* tickets) {
-  const auto* x = static_cast<const T*>(p.x);
-  const auto* dy = static_cast<const T*>(p.dy);
+    layer_norm_parameters_kernel(ChannelLayout t, DeviceNorm p, const T* dy, DeviceNormGrads out,
+                                 float2* partials, uint32_t* tickets) {
+  const auto* x = p.x.as<const T>();
   struct Row {
     PackBytes<T, V> dy, x;
     float mean = 0, inverse = 0;
@@ -291,8 +291,8 @@ __global__ void __launch_bounds__(channel_sums_threads)
     row.dy = load_pack_bytes<V>(dy, position.at);
     if (x) {
       row.x = load_pack_bytes<V>(x, position.at);
-      row.mean = p.mean[position.row];
-      row.inverse = p.inv_std[position.row];
+      row.mean = p.mean.as<const float>()[position.row];
+      row.inverse = p.inv_std.as<const float>()[position.row];
     }
     return row;
   };
@@ -308,8 +308,8 @@ __global__ void __launch_bounds__(channel_sums_threads)
     }
   };
   const auto finish = [&](int64_t c, float sum, float correlation) {
-    if (p.dbeta.data) store(p.dbeta, c, sum);
-    if (p.dgamma.data) store(p.dgamma, c, correlation);
+    if (out.dbeta.data) store(out.dbeta, c, sum);
+    if (out.dgamma.data) store(out.dgamma, c, correlation);
   };
   two_channel_sums<V, 4>(
       t, partials, tickets, load_row, [] {}, add, finish);
@@ -352,48 +352,63 @@ void with_row_groups(const Context& context, const LayerNormGeometry& g, const L
 
 }  // namespace
 
-void layer_norm(Context& context, const LayerNormGeometry& g, const LayerNorm& p) {
+void Normalization::layer_norm(const LayerNormGeometry& g, const NormInputs& in,
+                               const NormOutputs& out) {
+  context_.enter();
+  const DeviceNorm p = device_norm({.x = in.x,
+                                    .gamma = in.gamma,
+                                    .beta = in.beta,
+                                    .y = out.y,
+                                    .mean = out.mean,
+                                    .inv_std = out.inv_std});
   const size_t vector_bytes = static_cast<size_t>(g.features) * sizeof(float);
+  const cudaStream_t stream = context_.stream();
   const auto run = [&]<class T, int V>() {
     with_row_groups<V>(
-        context, g,
+        context_, g,
         [&]<int K>(const RowLanes& group, unsigned blocks) {
           layer_norm_kernel<T, V, K>
-              <<<blocks, block_threads, 2 * vector_bytes, context.stream()>>>(group, g, p);
+              <<<blocks, block_threads, 2 * vector_bytes, stream>>>(group, g, p);
         },
         [&]<int G>(unsigned blocks) {
-          layer_norm_long_kernel<T, V, G><<<blocks, block_threads, 0, context.stream()>>>(g, p);
+          layer_norm_long_kernel<T, V, G><<<blocks, block_threads, 0, stream>>>(g, p);
         });
   };
-  with_packs(p.dtype, g.features, run, p.x, p.y);
+  with_packs(in.x.dtype(), g.features, run, p.x.data, p.y.data);
   check_launch("layer_norm");
 }
 
-void layer_norm_backward(Context& context, Allocator& allocator, const LayerNormGeometry& g,
-                         const LayerNormGradient& p) {
+void Normalization::layer_norm_backward(const LayerNormGeometry& g, const NormSaved& saved,
+                                        const Tensor& dy, const NormGrads& grads) {
+  context_.enter();
+  const DeviceNorm p = device_norm(saved);
+  const DeviceNormGrads out = grads.map(operand);
   const size_t vector_bytes = static_cast<size_t>(g.features) * sizeof(float);
+  const cudaStream_t stream = context_.stream();
   const auto run = [&]<class T, int V>() {
-    if (p.dx) {
+    const auto* const of_y = static_cast<const T*>(dy.raw());
+    auto* const dx = out.dx.as<T>();
+    if (dx) {
       with_row_groups<V>(
-          context, g,
+          context_, g,
           [&]<int K>(const RowLanes& group, unsigned blocks) {
             layer_norm_input_kernel<T, V, K>
-                <<<blocks, block_threads, vector_bytes, context.stream()>>>(group, g, p);
+                <<<blocks, block_threads, vector_bytes, stream>>>(group, g, p, of_y, dx);
           },
           [&]<int G>(unsigned blocks) {
             layer_norm_input_long_kernel<T, V, G>
-                <<<blocks, block_threads, 0, context.stream()>>>(g, p);
+                <<<blocks, block_threads, 0, stream>>>(g, p, of_y, dx);
           });
       check_launch("layer_norm_backward input");
     }
-    if (!p.dgamma.data && !p.dbeta.data) return;
-    const ChannelLayout t = sums_layout(context, g.rows, g.features, V);
-    const Scratch partials(allocator, int64_t{t.chunks} * g.features * int64_t{sizeof(float2)});
-    layer_norm_parameters_kernel<T, V><<<t.grid(), t.threads(), 0, context.stream()>>>(
-        t, p, partials.as<float2>(), context.tickets());
+    if (!out.dgamma.data && !out.dbeta.data) return;
+    const ChannelLayout t = sums_layout(context_, g.rows, g.features, V);
+    const Scratch partials(allocator_, int64_t{t.chunks} * g.features * int64_t{sizeof(float2)});
+    layer_norm_parameters_kernel<T, V><<<t.grid(), t.threads(), 0, stream>>>(
+        t, p, of_y, out, partials.as<float2>(), context_.tickets());
     check_launch("layer_norm_backward parameters");
   };
-  with_packs(p.dtype, g.features, run, p.x, p.dy, p.dx);
+  with_packs(dy.dtype(), g.features, run, p.x.data, dy.raw(), out.dx.data);
 }
 
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

@@ -1,10 +1,10 @@
-// What the passes of batch normalisation have in common: z of x.
+// What the passes of norms have in common: z of x.
 #pragma once
 
-#include "core/backend/geometry.h"
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/launch.h"
 #include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/norm/batch_norm.h"
 #include "core/cuda/norm/two_channel_sums.cuh"
 
 namespace whisker::cuda {
