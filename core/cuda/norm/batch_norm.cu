@@ -44,8 +44,8 @@ __device__ void load_shift(const T* x, const ChannelLayout& t, int64_t channel, 
 
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads, 1)
-    statistics_kernel(ChannelLayout t, float epsilon, const T* x, float* means, float* inv_std,
-                      Running running, float2* partials, uint32_t* tickets) {
+    statistics_kernel(ChannelLayout t, SumsMemory memory, float epsilon, const T* x, float* means,
+                      float* inv_std, Running running) {
   wait_for_previous();
   __shared__ float tile_shift[tile_channels];
   const int64_t channel = own_channel<V>(t), summed = summed_channel<V>(t);
@@ -61,17 +61,8 @@ __global__ void __launch_bounds__(channel_sums_threads, 1)
 #pragma unroll
     for (unsigned v = 0; v < V; ++v) tile_shift[threadIdx.x * V + v] = shift[v];
   };
-  const auto load = [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); };
-  const auto add = [&](const RowPosition&, const PackBytes<T, V>& loaded, float(&sum)[V],
-                       float(&squares)[V]) {
-    float in[V];
-    to_floats<T>(loaded, in);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const float deviation = in[v] - shift[v];
-      sum[v] += deviation;
-      squares[v] = fmaf(deviation, deviation, squares[v]);
-    }
+  const auto add = [&](int v, float& sum, float& squares, float value) {
+    add_deviation(value - shift[v], sum, squares);
   };
   const auto finish = [&](int64_t c, float sum, float squares) {
     const auto rows = static_cast<float>(t.rows);
@@ -85,84 +76,59 @@ __global__ void __launch_bounds__(channel_sums_threads, 1)
     const float variance = spread / fmaxf(rows - 1, 1.0f);
     store_running(running, c, running_mean, mean, running_variance, variance);
   };
-  two_channel_sums<V, rows_ahead>(t, partials, tickets, load, prepare, add, finish);
+  sum_rows<T, V, rows_ahead>(t, memory, prepare, add, finish, x);
 }
 
-/// clip is none, relu and relu6: between a lowest and a highest value.
-enum class Curve { clip, hard_swish, silu };
-
-// p.y = f(z + residual). Constant statistics have a variance, those of a batch p.inv_std.
-template <class T, int V, Curve F>
+// p.y = f(z + residual); f is hard_swish, silu, or by default between a lowest and a highest value.
+// Constant statistics have a variance, those of a batch p.inv_std.
+template <class T, int V, Activation F>
 __global__ void __launch_bounds__(block_threads, map_blocks)
     normalise_kernel(ChannelLayout t, float lowest, float highest, DeviceNorm p, const T* residual,
                      const float* variance, float epsilon) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
-  if (channel >= t.channels) return;
-  float center[V], scale[V], shift[V];
+  NormFactors<V> norm;
   const auto prepare = [&] {
     float inverse[V];
-    load<V>(p.gamma, channel, scale);
-    load<V>(p.beta, channel, shift);
-    load(p.mean.as<const float>(), channel, center);
-    load(variance ? variance : p.inv_std.as<const float>(), channel, inverse);
+    load<V>(p.gamma, channel, norm.scale);
+    load<V>(p.beta, channel, norm.shift);
+    load(p.mean.as<float>(), channel, norm.center);
+    load(variance ? variance : p.inv_std.as<float>(), channel, inverse);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
+      norm.scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
     }
   };
-  struct Row {
-    PackBytes<T, V> x, residual;
+  const auto y = [&](int v, float x, float added) {
+    float z = norm.z(v, x);
+    if (residual) z += added;
+    return F == Activation::none ? clipped(z, lowest, highest) : activate({F}, z);
   };
-  const auto load_row = [&](const RowPosition& position) {
-    Row loaded;
-    loaded.x = load_pack_bytes_once<V>(p.x.as<const T>(), position.at);
-    if (residual) loaded.residual = load_pack_bytes_once<V>(residual, position.at);
-    return loaded;
-  };
-  const auto use = [&](const RowPosition& position, const Row& loaded) {
-    float in[V], added[V], out[V];
-    to_floats<T>(loaded.x, in);
-    to_floats<T>(loaded.residual, added);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      float z = normalised(in[v], center[v], scale[v], shift[v]);
-      if (residual) z += added[v];
-      if constexpr (F == Curve::clip) z = clipped(z, lowest, highest);
-      if constexpr (F == Curve::hard_swish) z = activate({Activation::hard_swish}, z);
-      if constexpr (F == Curve::silu) z = activate({Activation::silu}, z);
-      out[v] = z;
-    }
-    store_pack<V>(p.y.as<T>(), position.at, rounded<T>(out));
-  };
-  for_rows_reversed<V, 4>(t, load_row, prepare, use);
+  map_rows<T, V, 4, Walk::reversed_once>(t, p.y.as<T>(), prepare, y, p.x.as<const T>(),
+                                         IfGiven<T>{residual});
 }
 
 template <class T, int V>
 void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g, const T* x,
                 const Tensor& mean, const Tensor& inv_std, const RunningStatistics& running) {
-  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
-  const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, t.grid(), t.threads(), statistics_kernel<T, V>, t,
-             static_cast<float>(g.epsilon), x, f32(mean), f32(inv_std), running.map(f32_operand),
-             partials.as<float2>(), context.tickets());
-  check_launch("batch_norm statistics");
+  launch_sums("batch_norm statistics", context, allocator,
+              sums_layout(context, g.rows, g.channels, V), statistics_kernel<T, V>,
+              static_cast<float>(g.epsilon), x, f32(mean), f32(inv_std), running.map(f32_operand));
 }
 
 template <class T, int V>
 void normalise(Context& context, const BatchNormGeometry& g, const DeviceNorm& p,
                const Operand& residual, const float* variance) {
-  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V);
-  const ChannelLayout t = map_layout(context, sums, V, map_blocks);
   const Activation f = g.activation.kind;
-  const auto launch = [&]<Curve F>() {
-    launch_pdl(context, t.grid(), t.threads(), normalise_kernel<T, V, F>, t,
-               f == Activation::none ? -INFINITY : 0, f == Activation::relu6 ? 6 : INFINITY, p,
-               residual.as<const T>(), variance, static_cast<float>(g.epsilon));
+  const auto launch = [&]<Activation F>() {
+    launch_map<V>("batch_norm", context, sums_layout(context, g.rows, g.channels, V), map_blocks,
+                  normalise_kernel<T, V, F>, f == Activation::none ? -INFINITY : 0,
+                  f == Activation::relu6 ? 6 : INFINITY, p, residual.as<const T>(), variance,
+                  static_cast<float>(g.epsilon));
   };
-  if (f == Activation::hard_swish) return launch.template operator()<Curve::hard_swish>();
-  if (f == Activation::silu) return launch.template operator()<Curve::silu>();
-  launch.template operator()<Curve::clip>();
+  if (f == Activation::hard_swish) return launch.template operator()<Activation::hard_swish>();
+  if (f == Activation::silu) return launch.template operator()<Activation::silu>();
+  launch.template operator()<Activation::none>();
 }
 
 // A spread below zero by rounding becomes zero; NaN stays.
@@ -209,36 +175,24 @@ void kernels::batch_norm_statistics(Context& context, Allocator& allocator,
 void Normalization::batch_norm_train(const BatchNormGeometry& g, const NormInputs& in,
                                      const NormOutputs& out, const RunningStatistics& running) {
   context_.enter();
-  const DeviceNorm p = device_norm({.x = in.x,
-                                    .gamma = in.gamma,
-                                    .beta = in.beta,
-                                    .y = out.y,
-                                    .mean = out.mean,
-                                    .inv_std = out.inv_std});
+  const DeviceNorm p = device_norm(in, out);
   const Operand residual = operand(in.residual);
   const auto run = [&]<class T, int V>() {
     statistics<T, V>(context_, allocator_, g, p.x.as<const T>(), out.mean, out.inv_std, running);
     normalise<T, V>(context_, g, p, residual, nullptr);
   };
   with_packs(g.dtype, g.channels, run, p.x.data, residual.data, p.y.data);
-  check_launch("batch_norm");
 }
 
 void Normalization::batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
                                          const KnownStatistics& statistics, const Tensor& y) {
   context_.enter();
-  const DeviceNorm p = device_norm({.x = in.x,
-                                    .gamma = in.gamma,
-                                    .beta = in.beta,
-                                    .y = y,
-                                    .mean = statistics.mean,
-                                    .inv_std = no_tensor});
+  const DeviceNorm p = device_norm(in, {.y = y, .mean = statistics.mean, .inv_std = no_tensor});
   const Operand residual = operand(in.residual);
   const auto run = [&]<class T, int V>() {
     normalise<T, V>(context_, g, p, residual, f32(statistics.variance));
   };
   with_packs(g.dtype, g.channels, run, p.x.data, residual.data, p.y.data);
-  check_launch("batch_norm");
 }
 
 std::shared_ptr<NormalizationKernels> make_normalization(CudaDevice& device) {

@@ -22,6 +22,14 @@ inline DeviceNorm device_norm(const NormSaved& norm) {
   f32(norm.inv_std);
   return norm.map(operand);
 }
+inline DeviceNorm device_norm(const NormInputs& in, const NormOutputs& out) {
+  return device_norm(NormSaved{.x = in.x,
+                               .gamma = in.gamma,
+                               .beta = in.beta,
+                               .y = out.y,
+                               .mean = out.mean,
+                               .inv_std = out.inv_std});
+}
 inline DeviceNorm device_norm(const TrainingNorm& norm) {
   return device_norm(NormSaved{.x = norm.x,
                                .gamma = norm.gamma,
