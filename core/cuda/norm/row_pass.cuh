@@ -42,14 +42,11 @@ struct NormFactors {
   __device__ float z(int v, float x) const {
     return normalised(x, center[v], scale[v], shift[v]);
   }
-  /// The shift of z = x scale + shift.
-  __device__ float line_shift(int v) const {
-    return fmaf(-center[v], scale[v], shift[v]);
-  }
 };
 
-/// Two terms of a gradient that is linear in dz and in x - center, or in x.
-__device__ inline float linear_gradient(float a, float factor, float b, float other, float shift) {
+/// a factor + b other + shift, the second product first: dx of dz and x - mean, or z of two
+/// tensors.
+__device__ inline float two_terms(float a, float factor, float b, float other, float shift) {
   return fmaf(a, factor, fmaf(b, other, shift));
 }
 
