@@ -38,13 +38,4 @@ class AddNorms final : public FusedAddNorms, CudaKernels {
                 const AddNormsGradients& gradients) override;
 };
 
-class NormPool final : public FusedNormPool, CudaKernels {
- public:
-  using CudaKernels::CudaKernels;
-
-  void normalise(const TrainingNorm& norm, const PoolArgmax& argmax, const Tensor& y) override;
-  void backward(const TrainingNorm& norm, const PoolArgmax& argmax, const UnsummedGrads& dy,
-                const NormGrads& gradients) override;
-};
-
 }  // namespace whisker::cuda
