@@ -12,6 +12,12 @@
 
 namespace whisker::cuda {
 
+/// Channels of a thread of a gradient's passes: with 16-byte packs, factors, sums and pending loads
+/// would not leave a multiprocessor 32 warps.
+constexpr int half_pack(int pack) {
+  return pack > 1 ? pack / 2 : pack;
+}
+
 /// z = (x - mean) scale + beta, scale = gamma inv_std. Forward and backward compute z by this one
 /// expression, so that both find the same sign.
 __device__ inline float normalised(float x, float center, float scale, float shift) {

@@ -274,13 +274,6 @@ __device__ void two_channel_sums(const ChannelLayout& t, const SumsMemory& memor
   if (sums_channel) finish(channel, sum.x, sum.y);
 }
 
-template <int V, int Together, class Load, class Prepare, class Add, class Finish>
-__device__ void two_channel_sums(const ChannelLayout& t, float2* partials, uint32_t* tickets,
-                                 const Load& load, const Prepare& prepare, const Add& add,
-                                 const Finish& finish) {
-  two_channel_sums<V, Together>(t, {partials, tickets}, load, prepare, add, finish);
-}
-
 /// The layout of two_channel_sums on this GPU, one block of up to `threads` on a multiprocessor.
 inline ChannelLayout sums_layout(const Context& context, int64_t rows, int64_t channels, int pack,
                                  int threads = channel_sums_threads) {
