@@ -1,7 +1,6 @@
-// The families of norms on a GPU. Each method stands beside its kernels in the .cu of its norm.
+// The family of norms on a GPU. Each method stands beside its kernels, in the .cu of its norm.
 #pragma once
 
-#include "core/backend/fused_ops.h"
 #include "core/backend/normalization.h"
 #include "core/cuda/ops/cuda_kernels.h"
 
@@ -27,15 +26,6 @@ class Normalization final : public NormalizationKernels, CudaKernels {
                   const NormOutputs& out) override;
   void group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved, const Tensor& dy,
                            const NormGrads& out) override;
-};
-
-class AddNorms final : public FusedAddNorms, CudaKernels {
- public:
-  using CudaKernels::CudaKernels;
-
-  void normalise(const TrainingNorm& first, const TrainingNorm& second, const Tensor& y) override;
-  void backward(const TrainingNorm& first, const TrainingNorm& second, const UnsummedGrads& dy,
-                const AddNormsGradients& gradients) override;
 };
 
 }  // namespace whisker::cuda
