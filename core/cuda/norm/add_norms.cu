@@ -2,6 +2,7 @@
 // first pass computes the sums of both norms and stores dz = f'(y) dy in the memory of the second's
 // dx; the second pass computes both dx from it, in reverse, since the L2 cache still holds the last
 // rows.
+#include "core/backend/fused_ops.h"
 #include "core/cuda/device_code/many_channel_sums.cuh"
 #include "core/cuda/norm/row_pass.cuh"
 #include "core/cuda/ops/cuda_kernels.h"

@@ -1,6 +1,7 @@
 // Batch normalisation in two passes: the first reads and adds up, the second reads and writes. The
 // second runs through the rows in reverse, since the L2 cache still holds the last ones. Statistics
 // from known channel sums: one thread per channel.
+#include "core/backend/fused_ops.h"
 #include "core/cuda/norm/normalization.h"
 #include "core/cuda/norm/row_pass.cuh"
 
@@ -154,6 +155,14 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 }  // namespace
+
+DeviceNorm device_norm(const TrainingNorm& norm) {
+  return device_norm(NormSaved{.x = norm.x,
+                               .gamma = norm.gamma,
+                               .beta = norm.beta,
+                               .mean = norm.mean,
+                               .inv_std = norm.inv_std});
+}
 
 void kernels::batch_norm_statistics(Context& context, Allocator& allocator,
                                     const TrainingNorm& norm) {

@@ -2,9 +2,13 @@
 // with.
 #pragma once
 
-#include "core/backend/fused_ops.h"
+#include "core/backend/normalization.h"
 #include "core/cuda/memory/allocator.h"
 #include "core/cuda/memory/operand.h"
+
+namespace whisker {
+struct TrainingNorm;
+}  // namespace whisker
 
 namespace whisker::cuda {
 
@@ -30,13 +34,7 @@ inline DeviceNorm device_norm(const NormInputs& in, const NormOutputs& out) {
                                .mean = out.mean,
                                .inv_std = out.inv_std});
 }
-inline DeviceNorm device_norm(const TrainingNorm& norm) {
-  return device_norm(NormSaved{.x = norm.x,
-                               .gamma = norm.gamma,
-                               .beta = norm.beta,
-                               .mean = norm.mean,
-                               .inv_std = norm.inv_std});
-}
+DeviceNorm device_norm(const TrainingNorm& norm);
 
 namespace kernels {
 

@@ -2,6 +2,7 @@
 // Forward: compare x, with its sign flipped where gamma is below 0, and normalise only the maxima.
 // Backward: the norm's own first pass over x_at_argmax computes dz of the windows and the sums;
 // then a strip kernel gathers dz as pooling does and computes dx from dz and x.
+#include "core/backend/fused_ops.h"
 #include "core/cuda/norm/row_pass.cuh"
 #include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/ops/pooling_launch.cuh"
