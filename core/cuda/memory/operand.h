@@ -21,8 +21,8 @@ inline float* f32(const Tensor& x) {
   }
   return static_cast<float*>(pointer(x));
 }
-inline Channels channels(const Tensor& x) {
-  return x.defined() ? Channels{x.raw(), x.dtype()} : Channels{};
+inline Operand operand(const Tensor& x) {
+  return x.defined() ? Operand{x.raw(), x.dtype()} : Operand{};
 }
 
 /// `value` as an element of `dtype`, in the low bytes.
