@@ -23,7 +23,7 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
     const bool wide = in_f32("conv2d", y);
 #if WHISKER_ONEDNN
     if ((wide || native()) &&
-        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).forward(in, y)) {
+        Conv2dDnnl(*device_.conv2d_algorithms, allocator_, g).forward(in, y)) {
       return;
     }
 #endif
@@ -39,7 +39,7 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
                                    [[maybe_unused]] bool dx, [[maybe_unused]] bool dw) override {
 #if WHISKER_ONEDNN
     if (g.dtype == DType::f32 || native()) {
-      return Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).workspace(dx, dw);
+      return Conv2dDnnl(*device_.conv2d_algorithms, allocator_, g).workspace(dx, dw);
     }
 #endif
     return {};
@@ -50,7 +50,7 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
     const bool wide = in_f32("conv2d", dy);
 #if WHISKER_ONEDNN
     if ((wide || native()) &&
-        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g)
+        Conv2dDnnl(*device_.conv2d_algorithms, allocator_, g)
             .backward(saved.x, saved.w, saved.y, dy, out.dx, out.dw, out.db)) {
       return;
     }

@@ -28,8 +28,8 @@ struct CpuDevice {
   Allocator allocator;
   CpuOptions options;
 #if WHISKER_ONEDNN
-  std::unique_ptr<Conv2dAlgorithms> conv2d_choices;
-  std::unique_ptr<GemmAlgorithms> gemm_choices;
+  std::unique_ptr<Conv2dAlgorithms> conv2d_algorithms;
+  std::unique_ptr<GemmAlgorithms> gemm_algorithms;
 #endif
 };
 

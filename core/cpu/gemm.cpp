@@ -131,7 +131,7 @@ class Gemms final : public GemmKernels, CpuKernels {
                               .shares_a = shares_a,
                               .shares_b = shares_b};
     if (!native(request)) return false;
-    device_.gemm_choices->run(allocator_, request, a.raw(), b.raw(), y.raw());
+    device_.gemm_algorithms->run(allocator_, request, a.raw(), b.raw(), y.raw());
     return true;
   }
 
@@ -140,7 +140,7 @@ class Gemms final : public GemmKernels, CpuKernels {
         .m = g.rows, .n = g.out, .k = g.in, .transpose_b = true, .y = DType::f32};
     if (!native(request)) return false;
     const Scratch<float> z = scratch<float>(g.rows * g.out);  // rounded once, after bias and f
-    device_.gemm_choices->run(allocator_, request, in.x.raw(), in.w.raw(), z.data());
+    device_.gemm_algorithms->run(allocator_, request, in.x.raw(), in.w.raw(), z.data());
     bias_activation(z.data(), bf16(y), g.rows, g.out, g.bias ? bf16(in.b) : nullptr, g.activation);
     return true;
   }
@@ -158,7 +158,7 @@ class Gemms final : public GemmKernels, CpuKernels {
       dz = gradient.data();
     }
     if (out.db.defined()) column_sums(allocator_, dz, g.rows, g.out, bf16(out.db));
-    GemmAlgorithms& gemms = *device_.gemm_choices;
+    GemmAlgorithms& gemms = *device_.gemm_algorithms;
     if (out.dw.defined()) gemms.run(allocator_, for_w, dz, saved.x.raw(), out.dw.raw());
     if (out.dx.defined()) gemms.run(allocator_, for_x, dz, saved.w.raw(), out.dx.raw());
     return true;
@@ -172,7 +172,7 @@ class Gemms final : public GemmKernels, CpuKernels {
 bool CpuKernels::native(const GemmRequest& r) {
   constexpr int64_t smallest = 4096;  // below, f32 in plain loops is faster
   return options_.native_bf16 && dnnl_native_bf16() && r.batch * r.m * r.n * r.k > smallest &&
-         device_.gemm_choices->has(r);
+         device_.gemm_algorithms->has(r);
 }
 #endif
 

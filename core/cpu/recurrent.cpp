@@ -316,7 +316,7 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     const Scratch<bf16_t> b = scratch<bf16_t>(g.k * g.n);
     round_rows(g.a, g.lda, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, a.data());
     round_rows(g.b, g.ldb, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, b.data());
-    device_.gemm_choices->run(allocator_, request, a.data(), b.data(), g.c);
+    device_.gemm_algorithms->run(allocator_, request, a.data(), b.data(), g.c);
 #else
     gemm(g);
 #endif

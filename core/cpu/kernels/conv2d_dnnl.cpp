@@ -27,9 +27,8 @@ float largest(const Tensor& x) {
 
 }  // namespace
 
-Conv2dDnnl::Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuOptions& options,
-                       const Conv2dGeometry& g)
-    : algorithms_(&plans), allocator_(&allocator), options_(&options), g_(g) {
+Conv2dDnnl::Conv2dDnnl(Conv2dAlgorithms& algorithms, Allocator& allocator, const Conv2dGeometry& g)
+    : algorithms_(&algorithms), allocator_(&allocator), g_(g) {
   const int64_t block = dnnl_channel_block();
   x_ = {.n = g.n, .positions = g.h * g.w, .channels = g.c};
   y_ = {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c_out};
@@ -46,8 +45,8 @@ Conv2dDnnl::Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuO
 }
 
 ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fused) const {
-  ConvolutionRequest r{.geometry = g_, .pass = pass, .x = x_.layout, .y = y_.layout, .bias = bias};
-  r.geometry.bias = false;
+  ConvolutionRequest r{.geometry = g_, .pass = pass, .x = x_.layout, .y = y_.layout};
+  r.geometry.bias = bias;
   if (!fused) r.geometry.activation = {};
   return r;
 }
@@ -57,7 +56,7 @@ KernelWorkspace Conv2dDnnl::workspace(bool dx, bool dw) const {
   const auto width = static_cast<int64_t>(size_of(g_.dtype));
   const auto scratch = [&](ConvolutionPass pass) {
     const bool forward = pass == ConvolutionPass::forward;
-    return algorithms_->scratch_bytes(*options_, request(pass, forward && g_.bias, forward));
+    return algorithms_->scratch_bytes(request(pass, forward && g_.bias, forward));
   };
   // The planes of a colour image are a copy.
   const int64_t planes = x_.layout == Layout::planar && g_.c > 1 ? x_.count() * width : 0;
@@ -119,7 +118,7 @@ bool Conv2dDnnl::forward_as(const AffineInputs& in, const Tensor& y) {
                                      .packed = constant ? &in.w.storage()->derived() : nullptr};
   ConvolutionRequest chosen = forward_request(fused);
   chosen.constant_weights = constant;
-  if (!run(chosen, operands)) return false;
+  if (!algorithms_->run(chosen, operands)) return false;
   if (in.residual.defined()) {
     const LayoutInput residual(*allocator_, in.residual, y_);
     residual_activation(residual.data<T>(), values, y_.count(), g_.activation);
@@ -164,7 +163,7 @@ bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, 
   } else if (dw.defined()) {
     const LayoutInput in(*allocator_, x, x_);
     const ConvolutionOperands operands{.x = in.data<T>(), .w = memory(dw), .y = dz};
-    if (!run(for_w, operands)) return false;
+    if (!algorithms_->run(for_w, operands)) return false;
   }
   if (db.defined()) {  // oneDNN's sum over all positions is one f32
     const NormPlanes p{.planes = y_.planes(), .positions = y_.positions};
@@ -181,7 +180,7 @@ bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, 
     if (depthwise) {
       depthwise_backward_input(*allocator_, g_, x_.planes(), static_cast<const T*>(memory(w)), dz,
                                out.data<T>());
-    } else if (!run(for_x, operands)) {
+    } else if (!algorithms_->run(for_x, operands)) {
       return false;
     }
     out.finish();

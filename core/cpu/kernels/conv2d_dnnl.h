@@ -10,8 +10,7 @@ namespace whisker::cpu {
 
 class Conv2dDnnl {
  public:
-  Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuOptions& options,
-             const Conv2dGeometry& g);
+  Conv2dDnnl(Conv2dAlgorithms& algorithms, Allocator& allocator, const Conv2dGeometry& g);
 
   /// See ConvolutionKernels::conv2d_workspace().
   KernelWorkspace workspace(bool dx, bool dw) const;
@@ -30,13 +29,9 @@ class Conv2dDnnl {
   // Fuses the activation where possible: see Note [Fused relu and NaN].
   template <class T>
   bool fuses(const T* x, const AffineInputs& in) const;
-  bool run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
-    return algorithms_->run(*allocator_, *options_, request, operands);
-  }
 
   Conv2dAlgorithms* algorithms_;
   Allocator* allocator_;
-  const CpuOptions* options_;
   Conv2dGeometry g_;
   ImageLayout x_;
   ImageLayout y_;

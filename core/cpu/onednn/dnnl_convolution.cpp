@@ -39,16 +39,16 @@ DnnlDesc plain_weights(const Conv2dGeometry& g) {
   return {weight_dims(g), dnnl_type(g.dtype), tag};
 }
 
-DnnlShapes shapes_of(const ConvolutionRequest& r) {
+DnnlShapes shapes_of(const ConvolutionRequest& r, ConvolutionAlgorithm algorithm) {
   const Conv2dGeometry& g = r.geometry;
   const auto type = dnnl_type(g.dtype);
   return {
-      .algorithm = r.algorithm == ConvolutionAlgorithm::winograd
+      .algorithm = algorithm == ConvolutionAlgorithm::winograd
                        ? dnnl::algorithm::convolution_winograd
                        : dnnl::algorithm::convolution_direct,
       .x = DnnlDesc({g.n, g.c, g.h, g.w}, type, tag_of(r.x)),
       .w = DnnlDesc(weight_dims(g), type, DnnlTag::any),
-      .bias = r.bias ? DnnlDesc({g.c_out}, type, DnnlTag::a) : DnnlDesc(),
+      .bias = g.bias ? DnnlDesc({g.c_out}, type, DnnlTag::a) : DnnlDesc(),
       .y = DnnlDesc({g.n, g.c_out, g.h_out, g.w_out}, type, tag_of(r.y)),
       .strides = {g.stride_h, g.stride_w},
       .dilations = {g.dilation_h - 1, g.dilation_w - 1},
@@ -73,6 +73,11 @@ dnnl::primitive_attr attributes(const ConvolutionRequest& r) {
   return attr;
 }
 
+constexpr const char* name_of(Layout layout) {
+  constexpr const char* names[] = {" plain", " blocked", " planar"};
+  return names[static_cast<size_t>(layout)];
+}
+
 struct PackedWeights {
   PackedWeights(Allocator& allocator, const DnnlDesc& order, int64_t bytes)
       : desc(order), memory(allocator, bytes) {}
@@ -83,8 +88,16 @@ struct PackedWeights {
 
 }  // namespace
 
+std::string ConvolutionRequest::describe() const {
+  std::string text = fmt::format("{} {}", name_of(pass), text_of(geometry, name_of(x), name_of(y)));
+  if (geometry.dtype != DType::f32) text += fmt::format(" {}", geometry.dtype);
+  if (constant_weights) text += " constant_weights";
+  return text;
+}
+
 struct DnnlConvolution::Impl {
   ConvolutionPass pass = ConvolutionPass::forward;
+  ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::direct;
   dnnl::stream stream{dnnl_engine()};
   dnnl::primitive primitive;
   std::unordered_map<int, dnnl::memory> arguments;
@@ -134,11 +147,13 @@ struct DnnlConvolution::Impl {
 DnnlConvolution::DnnlConvolution(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DnnlConvolution::~DnnlConvolution() = default;
 
-std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest& r) try {
+std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest& r,
+                                                       ConvolutionAlgorithm algorithm) try {
   dnnl_check_memory();
   auto impl = std::make_unique<Impl>();
   impl->pass = r.pass;
-  const DnnlShapes s = shapes_of(r);
+  impl->algorithm = algorithm;
+  const DnnlShapes s = shapes_of(r, algorithm);
   const DnnlDesc plain = plain_weights(r.geometry);
   const dnnl::primitive_attr attr = attributes(r);
   const DnnlForward::primitive_desc forward = forward_desc(s, attr);
@@ -147,7 +162,7 @@ std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest&
     if (!impl->take(forward, s, plain, forward.weights_desc(), false)) return nullptr;
     impl->primitive = DnnlForward(forward);
     arguments = {{DNNL_ARG_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DST, impl->y}};
-    if (r.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(s.bias));
+    if (r.geometry.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(s.bias));
   } else if (r.pass == ConvolutionPass::backward_input) {
     const auto pd = backward_input_desc(s, attr, forward);
     if (!impl->take(pd, s, plain, pd.weights_desc(), false)) return nullptr;
@@ -167,25 +182,29 @@ std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest&
   return nullptr;  // no such implementation
 }
 
+const char* DnnlConvolution::name() const {
+  return name_of(impl_->algorithm);
+}
+
 int64_t DnnlConvolution::scratch_bytes() const {
   return impl_->scratch_bytes;
 }
 
-void DnnlConvolution::run(Allocator& allocator, const ConvolutionOperands& operands,
-                          char* scratch) {
+void DnnlConvolution::run(Allocator& allocator, const ConvolutionOperands& operands) {
   Impl& c = *impl_;
+  const Scratch<char> scratch(allocator, c.scratch_bytes);
   const bool reorders = c.w_bytes > 0;
   const bool gradient = c.pass == ConvolutionPass::backward_weights;
   void* w = reorders && operands.packed ? c.packed(allocator, operands) : nullptr;
   if (!w) {
-    w = reorders ? static_cast<void*>(scratch) : operands.w;
+    w = reorders ? static_cast<void*>(scratch.data()) : operands.w;
     if (reorders && !gradient) c.pack(operands.w, w);
   }
   c.x.set_data_handle(operands.x);
   c.y.set_data_handle(operands.y);
   c.w.set_data_handle(w);
   if (c.bias) c.bias.set_data_handle(operands.bias);
-  c.scratchpad.set_data_handle(scratch + c.w_bytes);
+  c.scratchpad.set_data_handle(scratch.data() + c.w_bytes);
   c.primitive.execute(c.stream, c.arguments);
   if (reorders && gradient) {
     c.w_plain.set_data_handle(operands.w);

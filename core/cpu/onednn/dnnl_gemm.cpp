@@ -57,38 +57,15 @@ std::unique_ptr<DnnlGemm> DnnlGemm::make(const GemmRequest& r) try {
   return nullptr;  // no such implementation
 }
 
-int64_t DnnlGemm::scratch_bytes() const {
-  return impl_->scratch_bytes;
-}
-
-void DnnlGemm::run(const void* a, const void* b, void* y, char* scratch) {
+void DnnlGemm::run(Allocator& allocator, const void* a, const void* b, void* y) {
   Impl& p = *impl_;
+  const Scratch<char> scratch(allocator, p.scratch_bytes);
   p.a.set_data_handle(const_cast<void*>(a));  // read only: the interface has no const
   p.b.set_data_handle(const_cast<void*>(b));
   p.y.set_data_handle(y);
-  p.scratchpad.set_data_handle(scratch);
+  p.scratchpad.set_data_handle(scratch.data());
   p.primitive.execute(p.stream, p.arguments);
   p.stream.wait();
-}
-
-size_t GemmRequest::hash() const {
-  return WordHash().add(batch, m, n, k, transpose_a, transpose_b, shares_a, shares_b, y).value();
-}
-
-// Null, too, is kept: not supported.
-DnnlGemm* GemmAlgorithms::find(const GemmRequest& request) {
-  auto found = algorithms_.find(request);
-  if (found == algorithms_.end())
-    found = algorithms_.emplace(request, DnnlGemm::make(request)).first;
-  return found->second.get();
-}
-
-void GemmAlgorithms::run(Allocator& allocator, const GemmRequest& request, const void* a,
-                         const void* b, void* y) {
-  const std::lock_guard lock(mutex_);
-  DnnlGemm* gemm = find(request);
-  const Scratch<char> scratch(allocator, gemm->scratch_bytes());
-  gemm->run(a, b, y, scratch.data());
 }
 
 }  // namespace whisker::cpu

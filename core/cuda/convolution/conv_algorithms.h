@@ -18,7 +18,7 @@
 // waits, which a capture does not allow: warm up first.
 #pragma once
 
-#include "core/backend/request_hash.h"
+#include "core/backend/autotuner.h"
 #include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/convolution/cudnn/cudnn_convolution.h"
 #include "core/cuda/convolution/cudnn/padded_convolution.h"

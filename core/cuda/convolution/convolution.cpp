@@ -1,7 +1,7 @@
 // Requests as text and as hash.
 #include "core/cuda/convolution/convolution.h"
 
-#include "core/backend/request_hash.h"
+#include "core/backend/autotuner.h"
 
 #include <fmt/format.h>
 

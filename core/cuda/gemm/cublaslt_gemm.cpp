@@ -1,7 +1,7 @@
 // See Note [Row-major gemms].
 #include "core/cuda/gemm/cublaslt_gemm.h"
 
-#include "core/backend/request_hash.h"
+#include "core/backend/autotuner.h"
 #include "core/cuda/runtime/cublas_lt.h"
 #include "core/error.h"
 

@@ -4,7 +4,7 @@
 // convolution] in core/cuda/convolution/conv_algorithms.h.
 #pragma once
 
-#include "core/backend/request_hash.h"
+#include "core/backend/autotuner.h"
 #include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/gemm/cublaslt_gemm.h"
 
