@@ -305,11 +305,11 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
   /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
   void gemm_in_bf16(const Gemm& g) {
 #if WHISKER_ONEDNN
-    const GemmRequest request{.m = g.m,
-                              .n = g.n,
-                              .k = g.k,
-                              .transpose_a = g.transpose_a,
-                              .transpose_b = g.transpose_b,
+    const GemmRequest request{.geometry = {.m = g.m,
+                                           .n = g.n,
+                                           .k = g.k,
+                                           .transpose_a = g.transpose_a,
+                                           .transpose_b = g.transpose_b},
                               .y = DType::f32};
     if (g.beta != 0 || g.ldc != g.n || !native(request)) return gemm(g);
     const Scratch<bf16_t> a = scratch<bf16_t>(g.m * g.k);

@@ -11,18 +11,18 @@
 
 namespace whisker::cpu {
 
-/// y[i] (m,n) = op(a[i]) (m,k) op(b[i]) (k,n) for each of `batch`; a and b are bf16, row-major.
+/// Row-major gemms y[i] (m,n) = op(a[i]) (m,k) op(b[i]) (k,n); a and b are bf16. Matrices are
+/// contiguous; where their stride is 0, one serves the whole batch.
 struct GemmRequest {
-  int64_t batch = 1;
-  int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false;  // a is stored (k,m)
-  bool transpose_b = false;  // b is stored (n,k)
-  bool shares_a = false;     // one a for the whole batch
-  bool shares_b = false;
+  MatmulGeometry geometry;
   DType y = DType::bf16;  // or f32
   bool operator==(const GemmRequest&) const = default;
   size_t hash() const {
-    return WordHash().add(batch, m, n, k, transpose_a, transpose_b, shares_a, shares_b, y).value();
+    const MatmulGeometry& g = geometry;
+    return WordHash()
+        .add(g.batch, g.m, g.n, g.k, g.transpose_a, g.transpose_b, g.a_batch_stride,
+             g.b_batch_stride, y)
+        .value();
   }
 };
 
