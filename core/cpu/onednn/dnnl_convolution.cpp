@@ -10,6 +10,17 @@
 namespace whisker::cpu {
 namespace {
 
+using Forward = dnnl::convolution_forward;
+using BackwardInput = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+
+/// A convolution in oneDNN's terms; a dilation of 0 is none.
+struct Shapes {
+  dnnl::algorithm algorithm;
+  DnnlDesc x, w, bias, y;
+  DnnlDims strides, dilations, before, after;
+};
+
 constexpr int64_t alignment = 64;
 
 int64_t aligned(int64_t bytes) {
@@ -39,7 +50,7 @@ DnnlDesc plain_weights(const Conv2dGeometry& g) {
   return {weight_dims(g), dnnl_type(g.dtype), tag};
 }
 
-DnnlShapes shapes_of(const ConvolutionRequest& r, ConvolutionAlgorithm algorithm) {
+Shapes shapes_of(const ConvolutionRequest& r, ConvolutionAlgorithm algorithm) {
   const Conv2dGeometry& g = r.geometry;
   const auto type = dnnl_type(g.dtype);
   return {
@@ -108,8 +119,8 @@ struct DnnlConvolution::Impl {
   int64_t scratch_bytes = 0;
 
   template <class PrimitiveDesc>
-  bool take(const PrimitiveDesc& pd, const DnnlShapes& s, const DnnlDesc& plain,
-            const DnnlDesc& w_desc, bool gradient) {
+  bool take(const PrimitiveDesc& pd, const Shapes& s, const DnnlDesc& plain, const DnnlDesc& w_desc,
+            bool gradient) {
     if (dnnl_reference(pd)) return false;
     x = dnnl_unbound(s.x);
     y = dnnl_unbound(s.y);
@@ -153,26 +164,33 @@ std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest&
   auto impl = std::make_unique<Impl>();
   impl->pass = r.pass;
   impl->algorithm = algorithm;
-  const DnnlShapes s = shapes_of(r, algorithm);
+  const Shapes s = shapes_of(r, algorithm);
   const DnnlDesc plain = plain_weights(r.geometry);
   const dnnl::primitive_attr attr = attributes(r);
-  const DnnlForward::primitive_desc forward = forward_desc(s, attr);
+  const auto forward =
+      described<Forward>(std::tuple(dnnl::prop_kind::forward_training, s.algorithm, s.x, s.w,
+                                    s.bias, s.y, s.strides, s.dilations, s.before, s.after),
+                         attr);
   auto& arguments = impl->arguments;
   if (r.pass == ConvolutionPass::forward) {
     if (!impl->take(forward, s, plain, forward.weights_desc(), false)) return nullptr;
-    impl->primitive = DnnlForward(forward);
+    impl->primitive = Forward(forward);
     arguments = {{DNNL_ARG_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DST, impl->y}};
     if (r.geometry.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(s.bias));
   } else if (r.pass == ConvolutionPass::backward_input) {
-    const auto pd = backward_input_desc(s, attr, forward);
+    const auto pd = described<BackwardInput>(
+        std::tuple(s.algorithm, s.x, s.w, s.y, s.strides, s.dilations, s.before, s.after), attr,
+        forward);
     if (!impl->take(pd, s, plain, pd.weights_desc(), false)) return nullptr;
-    impl->primitive = DnnlBackwardInput(pd);
+    impl->primitive = BackwardInput(pd);
     arguments = {
         {DNNL_ARG_DIFF_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
   } else {
-    const auto pd = backward_weights_desc(s, attr, forward);
+    const auto pd = described<BackwardWeights>(
+        std::tuple(s.algorithm, s.x, s.w, s.bias, s.y, s.strides, s.dilations, s.before, s.after),
+        attr, forward);
     if (!impl->take(pd, s, plain, pd.diff_weights_desc(), true)) return nullptr;
-    impl->primitive = DnnlBackwardWeights(pd);
+    impl->primitive = BackwardWeights(pd);
     arguments = {
         {DNNL_ARG_SRC, impl->x}, {DNNL_ARG_DIFF_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
   }

@@ -47,10 +47,11 @@ std::unique_ptr<DnnlGemm> DnnlGemm::make(const GemmRequest& r) try {
   const MatmulGeometry& g = r.geometry;
   const int64_t batch = g.batch == 1 ? 0 : g.batch;
   const auto batch_of = [&](int64_t stride) { return batch > 0 && stride == 0 ? 1 : batch; };
-  const auto pd =
-      matmul_desc(matrix(batch_of(g.a_batch_stride), g.m, g.k, g.transpose_a, DType::bf16),
-                  matrix(batch_of(g.b_batch_stride), g.k, g.n, g.transpose_b, DType::bf16),
-                  matrix(batch, g.m, g.n, false, r.y), attr);
+  const auto pd = described<dnnl::matmul>(
+      std::tuple(matrix(batch_of(g.a_batch_stride), g.m, g.k, g.transpose_a, DType::bf16),
+                 matrix(batch_of(g.b_batch_stride), g.k, g.n, g.transpose_b, DType::bf16),
+                 matrix(batch, g.m, g.n, false, r.y)),
+      attr);
   if (dnnl_reference(pd)) return nullptr;
   return std::unique_ptr<DnnlGemm>(new DnnlGemm(std::make_unique<Impl>(pd)));
 } catch (const dnnl::error&) {
