@@ -28,17 +28,10 @@ MatmulGeometry for_dx(const LinearGeometry& g) {
 
 /// One gemm of contiguous f32 matrices.
 void multiply(const MatmulGeometry& g, const float* a, const float* b, float* y) {
-  gemm({.transpose_a = g.transpose_a,
-        .transpose_b = g.transpose_b,
-        .m = g.m,
-        .n = g.n,
-        .k = g.k,
-        .a = a,
-        .lda = g.transpose_a ? g.m : g.k,
-        .b = b,
-        .ldb = g.transpose_b ? g.k : g.n,
-        .c = y,
-        .ldc = g.n});
+  gemm({.size = {g.m, g.n, g.k},
+        .a = {a, g.transpose_a ? g.m : g.k, g.transpose_a},
+        .b = {b, g.transpose_b ? g.k : g.n, g.transpose_b},
+        .c = {y, g.n}});
 }
 
 class Gemms final : public GemmKernels, CpuKernels {

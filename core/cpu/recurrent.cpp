@@ -305,18 +305,17 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
   /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
   void gemm_in_bf16(const Gemm& g) {
 #if WHISKER_ONEDNN
-    const GemmRequest request{.geometry = {.m = g.m,
-                                           .n = g.n,
-                                           .k = g.k,
-                                           .transpose_a = g.transpose_a,
-                                           .transpose_b = g.transpose_b},
-                              .y = DType::f32};
-    if (g.beta != 0 || g.ldc != g.n || !native(request)) return gemm(g);
-    const Scratch<bf16_t> a = scratch<bf16_t>(g.m * g.k);
-    const Scratch<bf16_t> b = scratch<bf16_t>(g.k * g.n);
-    round_rows(g.a, g.lda, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, a.data());
-    round_rows(g.b, g.ldb, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, b.data());
-    device_.gemm_algorithms->run(allocator_, request, a.data(), b.data(), g.c);
+    const auto [m, n, k] = g.size;
+    const bool a_turned = g.a.is_transposed, b_turned = g.b.is_transposed;
+    const GemmRequest request{
+        .geometry = {.m = m, .n = n, .k = k, .transpose_a = a_turned, .transpose_b = b_turned},
+        .y = DType::f32};
+    if (g.c.beta != 0 || g.c.stride != n || !native(request)) return gemm(g);
+    const Scratch<bf16_t> a = scratch<bf16_t>(m * k);
+    const Scratch<bf16_t> b = scratch<bf16_t>(k * n);
+    round_rows(g.a.data, g.a.stride, a_turned ? k : m, a_turned ? m : k, a.data());
+    round_rows(g.b.data, g.b.stride, b_turned ? n : k, b_turned ? k : n, b.data());
+    device_.gemm_algorithms->run(allocator_, request, a.data(), b.data(), g.c.data);
 #else
     gemm(g);
 #endif
