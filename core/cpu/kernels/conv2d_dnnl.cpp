@@ -134,7 +134,7 @@ class Conv2dDnnl {
       const Scratch<double> sums(*allocator_, p.lanes() * 2);
       const Scratch<float> zero(*allocator_, p.lanes());
       std::fill_n(zero.data(), p.lanes(), 0.0f);
-      norm_moments(*allocator_, p, dz, zero.data(), sums.data(), sums.data() + p.lanes());
+      NormPasses<T>::moments(*allocator_, p, dz, zero.data(), sums.data(), sums.data() + p.lanes());
       T* to = static_cast<T*>(memory(out.db));
       for (int64_t c = 0; c < g_.c_out; ++c) store(to[c], static_cast<float>(sums[c]));
     }
