@@ -70,6 +70,9 @@ inline float* f32(const Tensor& x) {
   if (x.dtype() != DType::f32) refuse_dtype(DType::f32, x.dtype());
   return static_cast<float*>(x.raw());
 }
+inline float* f32_or_null(const Tensor& x) {
+  return x.defined() ? f32(x) : nullptr;
+}
 /// The elements of x, which is bf16.
 inline bf16_t* bf16(const Tensor& x) {
   if (x.dtype() != DType::bf16) refuse_dtype(DType::bf16, x.dtype());

@@ -445,7 +445,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const float* gradient = f32(dy);
     const float* means = f32(saved.mean);
     const float* inverses = f32(saved.inv_std);
-    float* to = out.dx.defined() ? f32(out.dx) : nullptr;
+    float* to = f32_or_null(out.dx);
     const float* gamma = to ? f32(saved.gamma) : nullptr;
     const int64_t example = g.positions * g.channels;  // elements
     const auto values = static_cast<double>(g.positions * g.per_group());
