@@ -118,7 +118,7 @@ class DirectConvolution final : public ConvolutionAlgorithm {
   explicit DirectConvolution(const ConvolutionRequest& request) : request_(request) {}
   std::string name() const override { return std::string(direct_name); }
 
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* /*workspace*/) const override {
     const Conv2dGeometry& g = request_.geometry;
     visit_real(g.dtype, [&]<class T>() {

@@ -2,15 +2,13 @@
 // (ConvolutionAlgorithm): an engine of cuDNN or an own kernel.
 #pragma once
 
-#include "core/backend/geometry.h"
+#include "core/backend/convolution_pass.h"
+#include "core/cuda/autotune/algorithm.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include <cuda_runtime_api.h>
 
 namespace whisker::cuda {
 
@@ -18,9 +16,6 @@ namespace whisker::cuda {
 inline bool pads_evenly(const Conv2dGeometry& g) {
   return g.pad_top == g.pad_bottom && g.pad_left == g.pad_right;
 }
-
-enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
-std::string_view name_of(ConvolutionPass pass);
 
 /// What to compute.
 ///
@@ -85,25 +80,7 @@ struct ConvolutionOperands {
   void* argmax = nullptr;          ///< pooled: u8, shaped as y; null when no gradient will follow
 };
 
-/// Stream and GPU of a pass.
-struct ConvolutionSite {
-  cudaStream_t stream = nullptr;
-  int multiprocessors = 1;
-  int capability = 0;                       ///< as Context::capability
-  size_t shared_bytes = 48 * 1024;          ///< of shared memory that a block may ask for
-  size_t multiprocessor_bytes = 64 * 1024;  ///< of shared memory of a multiprocessor
-};
-
-class ConvolutionAlgorithm {
- public:
-  virtual ~ConvolutionAlgorithm() = default;
-  /// Its name in the autotune table.
-  virtual std::string name() const = 0;
-  virtual int64_t workspace_bytes() const { return 0; }
-  /// Enqueues the pass; `workspace` has workspace_bytes().
-  virtual void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
-                   void* workspace) const = 0;
-};
+using ConvolutionAlgorithm = Algorithm<ConvolutionOperands>;
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 
 /// Name of the direct kernel in the autotune table.
@@ -119,6 +96,6 @@ inline constexpr std::string_view depthwise_name = "depthwise";
 /// windows of 3, 5 or 7 with strides of 1 or 2, and channels that fill packs of 16 bytes. Null for
 /// others.
 ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& request,
-                                                  const ConvolutionSite& site);
+                                                  const KernelSite& site);
 
 }  // namespace whisker::cuda

@@ -66,7 +66,7 @@ Split split_work(const Conv2dGeometry& g, int64_t rows, int64_t columns, int mul
 
 class DepthwiseConvolution final : public ConvolutionAlgorithm {
  public:
-  DepthwiseConvolution(const ConvolutionRequest& request, const ConvolutionSite& site)
+  DepthwiseConvolution(const ConvolutionRequest& request, const KernelSite& site)
       : request_(request), geometry_(request.geometry) {
     Conv2dGeometry& g = geometry_;
     int64_t rows = g.h_out, columns = g.w_out;
@@ -97,7 +97,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     return adds_up() ? row * static_cast<int64_t>(sizeof(double2)) : 0;
   }
 
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     visit_real(geometry_.dtype, [&]<class T>() {
       visit_window(geometry_, [&]<int K, int S>() { run_as<T, K, S>(site, operands, workspace); });
@@ -117,7 +117,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   }
 
   template <class T, int K, int S>
-  void run_as(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run_as(const KernelSite& site, const ConvolutionOperands& operands,
               void* workspace) const {
     switch (request_.pass) {
       case ConvolutionPass::forward:
@@ -130,7 +130,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   }
 
   template <class T, int K, int S>
-  void forward(const ConvolutionSite& site, const ConvolutionOperands& o, void* workspace) const {
+  void forward(const KernelSite& site, const ConvolutionOperands& o, void* workspace) const {
     if (!adds_up()) {
       return rows_of<T, K, S, StoredRows<T>>(
           site, o.w, o.x, {geometry_.activation, static_cast<const T*>(o.b), static_cast<T*>(o.y)});
@@ -143,7 +143,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   }
 
   template <class T, int K, int S>
-  void backward_input(const ConvolutionSite& site, const ConvolutionOperands& o,
+  void backward_input(const KernelSite& site, const ConvolutionOperands& o,
                       void* workspace) const {
     constexpr int together = S;  // rows
     T* const x = static_cast<T*>(o.x);
@@ -173,7 +173,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   }
 
   template <class T, int K, int S>
-  void backward_weights(const ConvolutionSite& site, const ConvolutionOperands& o,
+  void backward_weights(const KernelSite& site, const ConvolutionOperands& o,
                         void* workspace) const {
     const ImageNorm norm = request_.normalised ? norm_of(o) : ImageNorm{};
     if (mma_split_.slices > 0) {
@@ -188,7 +188,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
 
   /// Rows of y or, with a stride of 1, of the gradient of x from those of x or dy in `in`.
   template <class T, int K, int S, class Rows>
-  void rows_of(const ConvolutionSite& site, const void* w, const void* in,
+  void rows_of(const KernelSite& site, const void* w, const void* in,
                const typename Rows::Operands& operands, void* workspace = nullptr,
                const ImageNorm& norm = {}) const {
     launch_pdl(target(site, filter_bytes()), grid(), threads, forward_kernel<T, K, S, Rows>,
@@ -196,7 +196,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
                operands, workspace);
   }
   template <class T, int K, int S, class Rows>
-  void gradient_rows(const ConvolutionSite& site, const void* w, const void* dy,
+  void gradient_rows(const KernelSite& site, const void* w, const void* dy,
                      const typename Rows::Operands& operands, void* workspace = nullptr) const {
     if constexpr (S == 1) {
       rows_of<T, K, S, Rows>(site, w, dy, operands, workspace);
@@ -210,7 +210,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     return static_cast<size_t>(g.kernel_h * g.kernel_w * split_.lanes * channels) * sizeof(float);
   }
 
-  static LaunchTarget target(const ConvolutionSite& site, size_t shared_bytes = 0) {
+  static LaunchTarget target(const KernelSite& site, size_t shared_bytes = 0) {
     return {.stream = site.stream, .capability = site.capability, .shared_bytes = shared_bytes};
   }
   dim3 grid() const {
@@ -226,7 +226,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
 }  // namespace
 
 ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& request,
-                                                  const ConvolutionSite& site) {
+                                                  const KernelSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool forward = request.pass == ConvolutionPass::forward;
   if (request.pooled || request.residual) return nullptr;

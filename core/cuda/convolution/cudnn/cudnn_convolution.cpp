@@ -137,7 +137,7 @@ std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
   return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
 }
 
-void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOperands& operands,
+void CudnnConvolution::run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
                            void* workspace) const {
   std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
   const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;

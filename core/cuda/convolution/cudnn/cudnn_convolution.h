@@ -32,7 +32,7 @@ class CudnnConvolution final : public ConvolutionAlgorithm {
   std::string name() const override { return plan_->choice().text(); }
   int64_t workspace_bytes() const override { return plan_->workspace_bytes(); }
   cudnn::NumericalNotes notes() const { return plan_->notes(); }
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override;
 
  private:

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
 }  // namespace
 
 void few_channels_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                          const ConvolutionSite& site) {
+                          const KernelSite& site) {
   const auto launch = [&]<class T, class S, int Filters, bool Pooled>() {
     constexpr int tiles = Filters / 8;
     const ConvTiling p = conv_tiling(request.geometry, S::stride == 1 ? 1024 : 512);

@@ -48,7 +48,7 @@ void visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
 
 /// Launches `kernel` with `bytes` of shared memory, also beyond the 48 KiB default.
 template <class... Parameters, class... Arguments>
-void launch_few_channels(const ConvolutionSite& site, size_t bytes, int blocks,
+void launch_few_channels(const KernelSite& site, size_t bytes, int blocks,
                          void (*kernel)(Parameters...), const Arguments&... arguments) {
   allow_shared_memory(kernel, bytes);
   const LaunchTarget target{
@@ -58,7 +58,7 @@ void launch_few_channels(const ConvolutionSite& site, size_t bytes, int blocks,
 }
 
 /// Resident blocks with `bytes` of shared memory, at most blocks_per_multiprocessor each.
-inline int resident_blocks(const ConvolutionSite& site, size_t bytes) {
+inline int resident_blocks(const KernelSite& site, size_t bytes) {
   constexpr size_t reserved = 1024;  // by the system, for each block
   const auto fit = static_cast<int>(site.multiprocessor_bytes / (bytes + reserved));
   return site.multiprocessors * std::clamp(fit, 1, blocks_per_multiprocessor);

@@ -46,7 +46,7 @@ __global__ void add_blocks_kernel(int blocks, int weights, int channels, const f
 }
 
 void add_blocks(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                const ConvolutionSite& site, int blocks, const float* sums) {
+                const KernelSite& site, int blocks, const float* sums) {
   const Conv2dGeometry& g = request.geometry;
   const auto channels = static_cast<int>(g.c_out);
   const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
@@ -68,7 +68,7 @@ int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request) 
 }
 
 void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                          const ConvolutionSite& site, void* workspace) {
+                          const KernelSite& site, void* workspace) {
   auto* const sums = static_cast<float*>(workspace);
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
     const ConvTiling p = weights_positions<T, S, Filters>(request.geometry, site);

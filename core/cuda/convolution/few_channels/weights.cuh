@@ -126,7 +126,7 @@ constexpr size_t tile_bytes(const ConvTiling& p) {
 /// The largest tiles of which two fit a multiprocessor of this GPU; one on compute capability 12.0,
 /// with 99 KiB.
 template <class T, class S, int Filters>
-ConvTiling weights_positions(const Conv2dGeometry& g, const ConvolutionSite& site) {
+ConvTiling weights_positions(const Conv2dGeometry& g, const KernelSite& site) {
   const size_t most_bytes = site.capability >= 90 ? few_channels_shared_bytes : 48 * 1024;
   static_assert(tile_bytes<T, S, Filters>(one_tile(2, 16)) <= 48 * 1024);
   int positions = 512;
