@@ -56,14 +56,18 @@ struct ConvolutionRequest {
   size_t hash() const;
 };
 
-/// The batch_norm of a normalised request; vectors are f32, one element per channel of x.
-struct NormOperands {
-  const void* x = nullptr;  ///< what the batch_norm reads, shaped as x, in the input's gradient
-  const void *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
-  // The input's gradient writes them.
-  void *dgamma = nullptr, *dbeta = nullptr;
-  void *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
-  ActivationSpec activation = {};
+/// The batch norm with its activation that a convolution applies to the image it reads; f32 (C)
+/// each, mean null: there is none.
+struct ImageNorm {
+  const float *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
+  ActivationSpec activation = {};  ///< one that a batch_norm computes
+};
+
+/// What the input's gradient of a normalised request reads and writes besides; f32 (C) each but x.
+struct NormGradients {
+  const void* x = nullptr;  ///< what the batch_norm reads, shaped as x
+  float *dgamma = nullptr, *dbeta = nullptr;
+  float *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
 };
 
 /// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.
@@ -75,9 +79,10 @@ struct ConvolutionOperands {
   void* y = nullptr;               ///< the result, or its gradient
   const void* output = nullptr;    ///< weights' pass with an activation: its result, shaped as y
   const void* residual = nullptr;  ///< where the request has one, shaped as y
-  void* sums = nullptr;            ///< f32, where the request has sums: see SummedOutput
-  NormOperands norm = {};          ///< where it is normalised
-  void* argmax = nullptr;          ///< pooled: u8, shaped as y; null when no gradient will follow
+  float* sums = nullptr;           ///< where the request has sums: see SummedOutput
+  ImageNorm norm = {};             ///< where it is normalised, as the next
+  NormGradients norm_gradients = {};
+  void* argmax = nullptr;  ///< pooled: u8, shaped as y; null when no gradient will follow
 };
 
 using ConvolutionAlgorithm = Algorithm<ConvolutionOperands>;

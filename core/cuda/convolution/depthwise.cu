@@ -107,18 +107,8 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
  private:
   bool adds_up() const { return request_.sums || request_.normalised; }
 
-  static ImageNorm norm_of(const ConvolutionOperands& operands) {
-    const NormOperands& norm = operands.norm;
-    return {.mean = static_cast<const float*>(norm.mean),
-            .inv_std = static_cast<const float*>(norm.inv_std),
-            .gamma = static_cast<const float*>(norm.gamma),
-            .beta = static_cast<const float*>(norm.beta),
-            .activation = norm.activation};
-  }
-
   template <class T, int K, int S>
-  void run_as(const KernelSite& site, const ConvolutionOperands& operands,
-              void* workspace) const {
+  void run_as(const KernelSite& site, const ConvolutionOperands& operands, void* workspace) const {
     switch (request_.pass) {
       case ConvolutionPass::forward:
         return forward<T, K, S>(site, operands, workspace);
@@ -135,52 +125,40 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
       return rows_of<T, K, S, StoredRows<T>>(
           site, o.w, o.x, {geometry_.activation, static_cast<const T*>(o.b), static_cast<T*>(o.y)});
     }
-    rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, norm_of(o));
+    rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, o.norm);
     const auto count = static_cast<double>(geometry_.n * geometry_.h_out * geometry_.w_out);
-    add_slices<double2>(
-        target(site), workspace, split_.slices, geometry_.c,
-        StoreSums{static_cast<int>(geometry_.c), count, static_cast<float*>(o.sums)});
+    add_slices<double2>(target(site), workspace, split_.slices, geometry_.c,
+                        StoreSums{static_cast<int>(geometry_.c), count, o.sums});
   }
 
   template <class T, int K, int S>
-  void backward_input(const KernelSite& site, const ConvolutionOperands& o,
-                      void* workspace) const {
+  void backward_input(const KernelSite& site, const ConvolutionOperands& o, void* workspace) const {
     constexpr int together = S;  // rows
     T* const x = static_cast<T*>(o.x);
     if (!adds_up()) return gradient_rows<T, K, S, StoredRows<T>>(site, o.w, o.y, {{}, nullptr, x});
-    const NormOperands& norm = o.norm;
-    const ImageNorm of_image = norm_of(o);
+    const NormGradients& norm = o.norm_gradients;
     const auto* const norm_x = static_cast<const T*>(norm.x);
     gradient_rows<T, K, S, NormSumRows<T, together>>(
-        site, o.w, o.y, {of_image, norm_x, S == 1 ? x : nullptr}, workspace);
-    const StoreNormGradient factors{
-        .count =
-            static_cast<double>(request_.geometry.n * request_.geometry.h * request_.geometry.w),
-        .inv_std = of_image.inv_std,
-        .gamma = of_image.gamma,
-        .dgamma = static_cast<float*>(norm.dgamma),
-        .dbeta = static_cast<float*>(norm.dbeta),
-        .dz_factor = static_cast<float*>(norm.dz_factor),
-        .x_factor = static_cast<float*>(norm.x_factor),
-        .offset = static_cast<float*>(norm.offset)};
+        site, o.w, o.y, {o.norm, norm_x, S == 1 ? x : nullptr}, workspace);
+    const Conv2dGeometry& g = request_.geometry;
+    const StoreNormGradient factors{static_cast<double>(g.n * g.h * g.w), o.norm.inv_std,
+                                    o.norm.gamma, norm};
     add_slices<double2>(target(site), workspace, split_.slices, geometry_.c, factors);
     if constexpr (S == 2) {
       if (!x) return;
       gradient_rows<T, K, S, NormGradientRows<T, together>>(
-          site, o.w, o.y,
-          {of_image, factors.dz_factor, factors.x_factor, factors.offset, norm_x, x});
+          site, o.w, o.y, {o.norm, norm.dz_factor, norm.x_factor, norm.offset, norm_x, x});
     }
   }
 
   template <class T, int K, int S>
   void backward_weights(const KernelSite& site, const ConvolutionOperands& o,
                         void* workspace) const {
-    const ImageNorm norm = request_.normalised ? norm_of(o) : ImageNorm{};
     if (mma_split_.slices > 0) {
-      backward_weights_mma<T, K, S>(site, geometry_, mma_split_, norm, o.x, o.y, workspace);
+      backward_weights_mma<T, K, S>(site, geometry_, mma_split_, o.norm, o.x, o.y, workspace);
     } else {
       launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
-                 norm, o.x, o.y, workspace);
+                 o.norm, o.x, o.y, workspace);
     }
     add_slices<float>(target(site), workspace, split_.slices, K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});

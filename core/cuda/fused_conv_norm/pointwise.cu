@@ -66,7 +66,7 @@ struct Launch {
 
 template <class T, int Outputs>
 void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-             const PointwiseOperands& in, void* y, float* sums) {
+             const ConvolutionOperands& o) {
   const int pitch = pitch_of(static_cast<int>(g.c));
   const Tiles t = tiles_of(g, 2 * pitch);
   const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;
@@ -74,23 +74,23 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                       (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
   const int64_t slices = int64_t{launch.blocks} * (forward_threads / 32 / parts);
   const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
-  launch(t, in.norm, static_cast<const T*>(in.x), static_cast<const T*>(in.w), static_cast<T*>(y),
+  launch(t, o.norm, static_cast<const T*>(o.x), static_cast<const T*>(o.w), static_cast<T*>(o.y),
          partial.as<double2>());
   add_slices<double2>(target_of(context), partial.data(), slices, t.c_out,
-                      StoreSums{t.c_out, static_cast<double>(t.rows), sums});
+                      StoreSums{t.c_out, static_cast<double>(t.rows), o.sums});
 }
 
 template <class T, int Units>
 void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-              const PointwiseOperands& in, const PointwiseGradients& out) {
+              const ConvolutionOperands& o, void* dw) {
   const int groups = static_cast<int>(g.c + 15) / 16, parts = std::max(8 / groups, 1);
   const int threads = groups * parts * 32;
   const int pitch = pitch_of(static_cast<int>(g.c)), dy_pitch = pitch_of(Units * 8);
   const Tiles t = tiles_of(g, 3 * pitch + 2 * dy_pitch);
   const int outputs = t.c * t.c_out + 2 * t.c;
-  const auto* const x = static_cast<const T*>(in.x);
-  const auto* const w = static_cast<const T*>(in.w);
-  const auto* const dy = static_cast<const T*>(out.dy);
+  const auto* const x = static_cast<const T*>(o.norm_gradients.x);
+  const auto* const w = static_cast<const T*>(o.w);
+  const auto* const dy = static_cast<const T*>(o.y);
   const Scratch coefficients(allocator, 2 * g.c * int64_t{sizeof(float)});
   {
     // f32 slices of at most an eighth of x, or one block per multiprocessor.
@@ -99,26 +99,24 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                         t.rows * t.c / (16 * int64_t{outputs} * parts));
     const int64_t slices = int64_t{launch.blocks} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
-    launch(t, in.norm, x, w, dy, partial.as<float>());
+    launch(t, o.norm, x, w, dy, partial.as<float>());
     add_slices<float>(target_of(context), partial.data(), slices, outputs,
-                      StoreGradients<T>{t, in.norm, static_cast<T*>(out.dw), out.dgamma, out.dbeta,
-                                        coefficients.as<float>()});
+                      StoreGradients<T>{t, o.norm, static_cast<T*>(dw), o.norm_gradients.dgamma,
+                                        o.norm_gradients.dbeta, coefficients.as<float>()});
   }
-  if (!out.dx) return;
+  if (!o.x) return;
   const Launch launch(context, input_gradient_kernel<T, Units>, t, threads,
                       t.tile_rows * (3 * pitch + 2 * dy_pitch));
-  launch(t, in.norm, coefficients.as<float>(), x, w, dy, static_cast<T*>(out.dx));
+  launch(t, o.norm, coefficients.as<float>(), x, w, dy, static_cast<T*>(o.x));
 }
 
 }  // namespace
 
 void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-                       const PointwiseOperands& in, void* y, float* sums) {
+                       const ConvolutionOperands& operands) {
   const int64_t units = g.c_out / 8, parts = (units + 3) / 4;
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Outputs>() {
-      forward<T, Outputs>(context, allocator, g, in, y, sums);
-    };
+    const auto run = [&]<int Outputs>() { forward<T, Outputs>(context, allocator, g, operands); };
     switch ((units + parts - 1) / parts) {
       case 1:
       case 2:
@@ -133,9 +131,9 @@ void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeome
 }
 
 void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-                        const PointwiseOperands& in, const PointwiseGradients& out) {
+                        const ConvolutionOperands& operands, void* dw) {
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Units>() { backward<T, Units>(context, allocator, g, in, out); };
+    const auto run = [&]<int Units>() { backward<T, Units>(context, allocator, g, operands, dw); };
     const int64_t units = g.c_out / 8;
     if (units <= 2) return run.template operator()<2>();
     if (units == 3) return run.template operator()<3>();

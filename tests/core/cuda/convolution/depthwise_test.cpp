@@ -210,22 +210,24 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
               cudaSuccess);
   }
   float* const of_channels = static_cast<float*>(factors.raw());
+  const auto* const zeros_of_channels = static_cast<const float*>(zero.raw());
+  const auto* const ones_of_channels = static_cast<const float*>(one.raw());
   algorithm->run(site,
                  {.x = forward ? x.raw() : dx.raw(),
                   .w = w.raw(),
                   .y = y.raw(),
                   .sums = of_channels,
-                  .norm = {.x = x.raw(),
-                           .mean = zero.raw(),
-                           .inv_std = one.raw(),
-                           .gamma = one.raw(),
-                           .beta = zero.raw(),
-                           .dgamma = of_channels + g.c,
-                           .dbeta = of_channels,
-                           .dz_factor = of_channels + 2 * g.c,
-                           .x_factor = of_channels + 3 * g.c,
-                           .offset = of_channels + 4 * g.c,
-                           .activation = {Activation::relu}}},
+                  .norm = {.mean = zeros_of_channels,
+                           .inv_std = ones_of_channels,
+                           .gamma = ones_of_channels,
+                           .beta = zeros_of_channels,
+                           .activation = {Activation::relu}},
+                  .norm_gradients = {.x = x.raw(),
+                                     .dgamma = of_channels + g.c,
+                                     .dbeta = of_channels,
+                                     .dz_factor = of_channels + 2 * g.c,
+                                     .x_factor = of_channels + 3 * g.c,
+                                     .offset = of_channels + 4 * g.c}},
                  workspace.raw());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   const Numbers all = factors.to_vector();
