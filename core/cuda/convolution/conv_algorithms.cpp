@@ -1,7 +1,6 @@
 // See Note [Choosing a convolution].
 #include "core/cuda/convolution/conv_algorithms.h"
 
-#include "core/cuda/convolution/cudnn/padded_convolution.h"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/kernels/output_gradient.h"
 #include "core/cuda/kernels/pooling.h"

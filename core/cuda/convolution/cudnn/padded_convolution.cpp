@@ -1,8 +1,6 @@
 // See Note [Padding that differs by side].
-#include "core/cuda/convolution/cudnn/padded_convolution.h"
-
+#include "core/cuda/convolution/cudnn/cudnn_convolution.h"
 #include "core/cuda/runtime/check.h"
-#include "core/tensor/dtype.h"
 
 #include <cstddef>
 
