@@ -1,5 +1,6 @@
 // dw (and db) of Note [Few-channel convolutions]: rows of the gemm are output channels, columns are
 // taps, k runs over positions. A second kernel adds up the blocks' partial sums in order.
+#include "core/cuda/convolution/add_slices.cuh"
 #include "core/cuda/convolution/few_channels/dz.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
@@ -146,7 +147,7 @@ ConvTiling weights_positions(const Conv2dGeometry& g, const KernelSite& site) {
   return conv_tiling(g, positions);
 }
 
-/// Of a block's shared memory, in bytes: the tile, later the sums of warps and of threads.
+/// Bytes of a block's shared memory: the tile, later the sums of warps and of threads.
 template <class T, class S, int Filters>
 constexpr size_t weights_bytes(const ConvTiling& p) {
   using Split = RowSplit<T, S, Filters>;
@@ -156,55 +157,19 @@ constexpr size_t weights_bytes(const ConvTiling& p) {
   return std::max({tile_bytes<T, S, Filters>(p), warp_sums, thread_sums});
 }
 
-/// The arguments of `request`, with the blocks' sums in `sums`.
+/// dw (weights) and db behind them, or null, from the sums of all blocks.
 template <class T>
-WeightsArguments<T> weights_arguments(const ConvolutionRequest& request,
-                                      const ConvolutionOperands& operands, float* sums) {
-  const Conv2dGeometry& g = request.geometry;
-  return {.x = static_cast<const T*>(operands.x),
-          .dz = gradient_operands<T>(g.activation, operands),
-          .wants_db = g.bias && operands.b,
-          .sums = sums};
-}
-
-/// dw (weights) and db (channels) from the blocks' sums. Block: (32 sums, 8 blocks at a time).
-template <class T>
-__global__ void add_blocks_kernel(int blocks, int weights, int channels, const float* sums, T* dw,
-                                  T* db) {
-  wait_for_previous();
-  __shared__ float partial[8][32];
-  const int count = weights + channels;
-  const int i = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
-  float sum = 0;
-  if (i < count) {
-    for (int block = static_cast<int>(threadIdx.y); block < blocks; block += 8) {
-      sum += sums[int64_t{block} * count + i];
+struct StoreGradients {
+  int weights;
+  T *dw, *db;
+  __device__ void operator()(int at, float sum) const {
+    if (at < weights) {
+      dw[at] = from_f32<T>(sum);
+    } else if (db) {
+      db[at - weights] = from_f32<T>(sum);
     }
   }
-  partial[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || i >= count) return;
-  for (int part = 1; part < 8; ++part) sum += partial[part][threadIdx.x];
-  if (i < weights) {
-    dw[i] = from_f32<T>(sum);
-  } else if (db) {
-    db[i - weights] = from_f32<T>(sum);
-  }
-}
-
-void add_blocks(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                const KernelSite& site, int blocks, const float* sums) {
-  const Conv2dGeometry& g = request.geometry;
-  const auto channels = static_cast<int>(g.c_out);
-  const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
-  visit_real(g.dtype, [&]<class T>() {
-    launch_pdl({.stream = site.stream, .capability = site.capability},
-               static_cast<unsigned>((weights + channels + 31) / 32), dim3(32, 8),
-               add_blocks_kernel<T>, blocks, weights, channels, sums, static_cast<T*>(operands.w),
-               static_cast<T*>(g.bias ? operands.b : nullptr));
-  });
-  check_launch("few-channel weight gradient's sum");
-}
+};
 
 }  // namespace
 
@@ -216,15 +181,23 @@ int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request) 
 
 void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                           const KernelSite& site, void* workspace) {
-  auto* const sums = static_cast<float*>(workspace);
+  const Conv2dGeometry& g = request.geometry;
+  const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
-    const ConvTiling p = weights_positions<T, S, Filters>(request.geometry, site);
+    const ConvTiling p = weights_positions<T, S, Filters>(g, site);
     const int blocks = std::min(tile_count(p), few_channels_most_blocks);
+    const WeightsArguments<T> arguments{.x = static_cast<const T*>(operands.x),
+                                        .dz = gradient_operands<T>(g.activation, operands),
+                                        .wants_db = g.bias && operands.b,
+                                        .sums = static_cast<float*>(workspace)};
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
-                        few_channels_weights_kernel<T, S, Filters, Pooled>, p,
-                        weights_arguments<T>(request, operands, sums));
-    add_blocks(request, operands, site, blocks, sums);
+                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, arguments);
+    add_slices<float>({.stream = site.stream, .capability = site.capability}, workspace, blocks,
+                      weights + g.c_out,
+                      StoreGradients<T>{weights, static_cast<T*>(operands.w),
+                                        static_cast<T*>(g.bias ? operands.b : nullptr)});
   });
+  check_launch("few-channel weight gradient");
 }
 
 }  // namespace whisker::cuda
