@@ -59,7 +59,7 @@ class Autotuner {
     bool lacks_memory = false;                       ///< memory was short of another candidate
   };
 
-  /// For algorithms that are not timed.
+  /// A tuner of algorithms that are not timed.
   Autotuner() = default;
   /// `kind` is one of the table's, which outlives this.
   Autotuner(AutotuneTable& table, std::string kind) : table_(&table), kind_(std::move(kind)) {}

@@ -137,13 +137,13 @@ ConvAlgorithms::Pointer ConvAlgorithms::named(const ConvolutionRequest& request,
 ConvAlgorithms::Choice ConvAlgorithms::untimed(const ConvolutionRequest& request,
                                                const ConvolutionOperands& /*operands*/) {
   const bool fused_norm = request.sums || request.normalised;
-  Pointer choice = few_channels_conv(request, site());
-  if (!choice) choice = depthwise_convolution(request, site());
-  if (!choice && !options_.without_libraries) choice = first_engine(request);
-  const bool unfused_may_fit = request.has_epilogue() && !options_.deterministic && choice &&
-                               choice->workspace_bytes() > 0 && !fits(*choice);
-  if (!choice || unfused_may_fit) choice = last_resort(request);
-  return {.algorithm = std::move(choice), .settled = fused_norm};
+  Pointer algorithm = few_channels_conv(request, site());
+  if (!algorithm) algorithm = depthwise_convolution(request, site());
+  if (!algorithm && !options_.without_libraries) algorithm = first_engine(request);
+  const bool unfused_may_fit = request.has_epilogue() && !options_.deterministic && algorithm &&
+                               algorithm->workspace_bytes() > 0 && !fits(*algorithm);
+  if (!algorithm || unfused_may_fit) algorithm = last_resort(request);
+  return {.algorithm = std::move(algorithm), .settled = fused_norm};
 }
 
 void ConvAlgorithms::prepare(const ConvolutionRequest& request,

@@ -47,7 +47,7 @@ struct ConvolutionRequest {
   bool has_epilogue() const {
     return geometry.bias || geometry.activation.kind != Activation::none || pooled || residual;
   }
-  /// The same pass without its epilogue.
+  /// This pass without its epilogue.
   ConvolutionRequest plain() const;
   bool operator==(const ConvolutionRequest&) const = default;
 

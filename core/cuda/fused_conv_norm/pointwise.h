@@ -12,7 +12,7 @@ namespace whisker::cuda {
 void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                        const ConvolutionOperands& operands);
 
-/// As a normalised backward_input pass; dx is complete. Also dw, each where not null.
+/// The gradients of a normalised backward_input pass, dx complete, and dw: each where not null.
 void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                         const ConvolutionOperands& operands, void* dw);
 
