@@ -62,27 +62,6 @@ cublasLtMatrixLayout_t layout(const GemmRequest& r, int64_t rows, int64_t column
   return layout;
 }
 
-/// Limits on the algorithms that cuBLASLt proposes.
-class Preference {
- public:
-  Preference() {
-    check(cublas_lt().matmul_preference_create(&raw_), "cublasLtMatmulPreferenceCreate");
-  }
-  ~Preference() { cublas_lt().matmul_preference_destroy(raw_); }
-  Preference(const Preference&) = delete;
-  Preference& operator=(const Preference&) = delete;
-
-  template <class T>
-  void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
-    check(cublas_lt().matmul_preference_set_attribute(raw_, attribute, &value, sizeof value),
-          "cublasLtMatmulPreferenceSetAttribute");
-  }
-  cublasLtMatmulPreference_t raw() const { return raw_; }
-
- private:
-  cublasLtMatmulPreference_t raw_ = nullptr;
-};
-
 }  // namespace
 
 std::string GemmRequest::describe() const {
@@ -166,19 +145,26 @@ std::vector<std::shared_ptr<GemmAlgorithm>> CublasLtGemm::algorithms(const GemmO
                                                                      int most) {
   constexpr uint64_t workspace_limit = 32 << 20;  // the most that its Hopper kernels ask for
   point_at_bias(operands.bias);
-  Preference preference;
-  preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_limit);
+  cublasLtMatmulPreference_t raw = nullptr;
+  check(cublas_lt().matmul_preference_create(&raw), "cublasLtMatmulPreferenceCreate");
+  const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, cublasStatus_t (*)(decltype(raw))>
+      preference(raw, cublas_lt().matmul_preference_destroy);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check(cublas_lt().matmul_preference_set_attribute(raw, attribute, &value, sizeof value),
+          "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_limit);
   // Split-k sums are stored in f32 and added in order; the other schemes round them to the dtype.
-  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                 uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{request_.b_alignment});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{request_.a_alignment});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{request_.y_alignment});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{request_.y_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{request_.b_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{request_.a_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{request_.y_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{request_.y_alignment});
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int count = 0;
   const cublasStatus_t status = cublas_lt().matmul_algo_get_heuristic(
-      handle_, operation_, b_, a_, y_, y_, preference.raw(), most, results.data(), &count);
+      handle_, operation_, b_, a_, y_, y_, raw, most, results.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   results.resize(static_cast<size_t>(count));
