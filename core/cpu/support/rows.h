@@ -3,6 +3,7 @@
 
 #include "core/backend/geometry.h"
 #include "core/cpu/support/allocator.h"
+#include "core/tensor/dtype.h"
 
 #include <cstdint>
 
@@ -23,6 +24,8 @@ void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64
 /// sums (columns) = sums over the rows of x (rows, columns), accumulated in f64.
 template <class T>
 void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums);
+/// y = x, rounded, over `count` elements.
+void round_row(const float* x, bf16_t* y, int64_t count);
 /// The largest |x|, 0 for none; NaN when an element is NaN, else infinity when one is infinite.
 template <class T>
 float largest_magnitude(const T* x, int64_t count);

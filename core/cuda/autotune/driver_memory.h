@@ -5,7 +5,6 @@
 #include "core/cuda/memory/allocator.h"
 
 #include <cstdint>
-#include <deque>
 
 namespace whisker::cuda {
 
@@ -25,19 +24,5 @@ class DriverMemory {
 
 /// True where the allocator can provide `bytes` now: what the workspace of a choice needs.
 bool can_allocate(Allocator& allocator, int64_t bytes);
-
-/// Several allocations with one lifetime.
-class DriverMemories {
- public:
-  explicit DriverMemories(Allocator& allocator) : allocator_(allocator) {}
-  void* take(int64_t bytes) { return memories_.emplace_back(allocator_, bytes).data(); }
-  float* take_floats(int64_t count) {
-    return static_cast<float*>(take(count * int64_t{sizeof(float)}));
-  }
-
- private:
-  Allocator& allocator_;
-  std::deque<DriverMemory> memories_;
-};
 
 }  // namespace whisker::cuda

@@ -20,8 +20,8 @@ AlgorithmChoices::AlgorithmChoices(Context& context, Allocator& allocator,
                                    const CudaOptions& options)
     : table_({convolution_rows, gemm_rows, recurrent_rows},
              [&context] { return environment_of(context); }),
-      convolutions_(context, allocator, options, budget_, table_),
-      gemms_(context, allocator, options, budget_, table_),
+      convolutions_({context, allocator, options, budget_, table_}, convolution_rows),
+      gemms_({context, allocator, options, budget_, table_}, gemm_rows),
       recurrent_(context, allocator, options, budget_, table_),
       recurrent_choice_(context, allocator, options, budget_, table_) {
   budget_.set_limit(options.search_seconds);

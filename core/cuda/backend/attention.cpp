@@ -2,17 +2,32 @@
 // first.
 #include "core/backend/attention.h"
 
+#include "core/backend/autotuner.h"
 #include "core/cuda/attention/cudnn_attention.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/ops/losses.h"
 #include "core/cuda/runtime/add_time.h"
 
-#include <map>
-#include <string>
-
 namespace whisker::cuda {
 namespace {
+
+/// What a pass is compiled for.
+struct AttentionRequest {
+  AttentionPass pass;
+  DType dtype;
+  int64_t batch, tokens, heads, head_size;
+  bool bias;
+  std::array<int64_t, 4> bias_stride;
+  bool deterministic;
+  bool operator==(const AttentionRequest&) const = default;
+  size_t hash() const {
+    const auto [n, h, q, k] = bias_stride;
+    return WordHash()
+        .add(pass, dtype, batch, tokens, heads, head_size, bias, n, h, q, k, deterministic)
+        .value();
+  }
+};
 
 class Attention final : public AttentionKernels, CudaKernels {
  public:
@@ -27,11 +42,8 @@ class Attention final : public AttentionKernels, CudaKernels {
   // could fail where memory has run out.
   bool fuses_some_batch(const AttentionGeometry& g, bool backward) override {
     const auto has = [&](AttentionPass pass) {
-      const std::string request = request_of(g, pass);
-      const auto known = passes_.lower_bound(request);
-      return known != passes_.end() && known->first.starts_with(request)
-                 ? known->second != nullptr
-                 : compiled(g, pass) != nullptr;
+      const auto* const known = passes_.find(request_of(g, pass, any_batch));
+      return (known ? known->algorithm.get() : compiled(g, pass)) != nullptr;
     };
     return has(AttentionPass::forward) && (!backward || has(AttentionPass::backward));
   }
@@ -77,11 +89,11 @@ class Attention final : public AttentionKernels, CudaKernels {
                             bias.raw(), to);
   }
 
-  /// All that a pass is compiled for but the batch.
-  std::string request_of(const AttentionGeometry& g, AttentionPass pass) const {
-    return fmt::format("{} {} {} {} {} {} {} {} batch ", static_cast<int>(pass), name_of(g.dtype),
-                       g.tokens, g.heads, g.head_size, g.bias, fmt::join(g.bias_stride, " "),
-                       options_.deterministic);
+  static constexpr int64_t any_batch = 0;  // what was compiled last
+  AttentionRequest request_of(const AttentionGeometry& g, AttentionPass pass, int64_t batch) const {
+    return {pass,     g.dtype,       batch,
+            g.tokens, g.heads,       g.head_size,
+            g.bias,   g.bias_stride, options_.deterministic};
   }
 
   /// Null where cuDNN has none.
@@ -90,16 +102,15 @@ class Attention final : public AttentionKernels, CudaKernels {
                              .cudnn = cudnnGetVersion(),
                              .deterministic = options_.deterministic};
     if (!is_for_cudnn(g, pass, site)) return nullptr;
-    const std::string request = fmt::format("{}{}", request_of(g, pass), g.batch);
-    const auto known = passes_.find(request);
-    if (known != passes_.end()) return known->second.get();
+    const AttentionRequest request = request_of(g, pass, g.batch);
+    if (const auto* const known = passes_.find(request)) return known->algorithm.get();
     context_.enter();
     context_.open(CudaLibrary::convolutions);
     const AddTime timer(context_.start_times().plans);
-    return passes_
-        .emplace(request,
-                 CudnnAttention::make({.handle = context_.cudnn()}, g, pass, site.deterministic))
-        .first->second.get();
+    const auto& made =
+        passes_.add(request, {.algorithm = CudnnAttention::make({.handle = context_.cudnn()}, g,
+                                                                pass, site.deterministic)});
+    return passes_.add(request_of(g, pass, any_batch), made).algorithm.get();
   }
 
   void run(const AttentionGeometry& g, AttentionPass of, const AttentionOperands& operands) {
@@ -109,7 +120,7 @@ class Attention final : public AttentionKernels, CudaKernels {
     pass->run(operands, workspace.data());
   }
 
-  std::map<std::string, std::unique_ptr<CudnnAttention>> passes_;
+  Autotuner<AttentionRequest, CudnnAttention> passes_;
 };
 
 }  // namespace

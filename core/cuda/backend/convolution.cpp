@@ -1,103 +1,112 @@
-// Convolution with bias, residual and activation, and its gradients: each pass is a request to
-// ConvAlgorithms.
-#include "core/cuda/backend/convolution_passes.h"
-#include "core/cuda/memory/aligned.h"
-#include "core/cuda/ops/output_gradient.h"
+// Convolution with bias, residual and activation, the same with max-pooling behind them, and their
+// gradients: each pass is a request to ConvAlgorithms. A gradient of the weights alone may be
+// computed straight from dy; that of the input is made from dz.
+#include "core/backend/convolution.h"
 
-#include <functional>
-#include <optional>
+#include "core/cuda/backend/algorithm_choices.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/cuda_kernels.h"
 
 namespace whisker::cuda {
 namespace {
 
-RowsGeometry rows_of_y(const Conv2dGeometry& g) {
-  return {.rows = g.n * g.h_out * g.w_out, .channels = g.c_out, .dtype = g.dtype};
-}
-
-}  // namespace
-
-void ConvolutionPasses::convolve_forward(const ConvolutionRequest& request,
-                                         const ConvolutionOperands& operands) {
-  if (!request.has_epilogue()) return algorithms_.convolutions().run(request, operands);
-  algorithms_.convolutions().run(request, operands, [&] {
-    ConvolutionOperands plain = operands;  // bias and residual come with the activation
-    plain.b = nullptr;
-    plain.residual = nullptr;
-    algorithms_.convolutions().run(request.plain(), plain);
-    bias_activation(rows_of_y(request.geometry), request.geometry.activation, operands.b,
-                    operands.residual, operands.y, context_.stream());
-  });
-}
-
-void ConvolutionPasses::convolve_backward(const ConvolutionRequest& weights,
-                                          const ConvolutionOperands& operands, bool wants_dx,
-                                          const std::function<void()>& unfused) {
-  if (operands.w && !wants_dx && weights.has_epilogue()) {
-    algorithms_.convolutions().run(weights, operands, unfused);
-  } else {
-    unfused();
-  }
-}
-
-void ConvolutionPasses::convolve_backward_from(void* dz, const ConvolutionRequest& weights,
-                                               const ConvolutionGradients& gradients) {
-  ConvolutionOperands of_weights = gradients.of_weights();
-  if (of_weights.w) {
-    of_weights.y = dz;
-    algorithms_.convolutions().run(weights, of_weights);
-  }
-  const ConvolutionOperands of_input = gradients.of_input(dz);
-  if (of_input.x) {
-    ConvolutionRequest input = weights;
-    input.pass = ConvolutionPass::backward_input;
-    algorithms_.convolutions().run(input, of_input);
-  }
-}
-
-namespace {
-
-class Convolution final : public ConvolutionKernels, ConvolutionPasses {
+/// What the gradients of a convolution read and write, on the 16-byte grid.
+class ConvolutionGradients {
  public:
-  using ConvolutionPasses::ConvolutionPasses;
+  /// y is read only with an activation, `active`.
+  ConvolutionGradients(Context& context, Allocator& allocator, const AffineSaved& saved,
+                       const Tensor& dy, const AffineGrads& out, bool active)
+      : x_(context, allocator, out.dw.defined() ? saved.x : no_tensor),
+        w_(context, allocator, out.dx.defined() ? saved.w : no_tensor),
+        y_(context, allocator, active ? saved.y : no_tensor),
+        dy_(context, allocator, dy),
+        dx_(context, allocator, out.dx),
+        dw_(context, allocator, out.dw),
+        db_(context, allocator, out.db) {}
+
+  /// Operands of a request for the weights' gradient.
+  ConvolutionOperands of_weights() const {
+    return {.x = x_.data(), .w = dw_.data(), .b = db_.data(), .y = dy_.data(), .output = y_.data()};
+  }
+  /// Operands of a request for the input's gradient, but for its dz.
+  ConvolutionOperands of_input() const { return {.x = dx_.data(), .w = w_.data()}; }
+  /// Call it after the work was enqueued.
+  void finish() {
+    dx_.finish();
+    dw_.finish();
+    db_.finish();
+  }
+
+ private:
+  AlignedInput x_, w_, y_, dy_;
+  AlignedOutput dx_, dw_, db_;
+};
+
+class Convolution final : public ConvolutionKernels, public ConvPoolKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
 
   void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) override {
     context_.enter();
-    const AlignedInput image(context_, allocator_, in.x);
-    const AlignedInput filter(context_, allocator_, in.w);
-    const AlignedInput bias(context_, allocator_, in.b);
-    const AlignedInput residual(context_, allocator_, in.residual);
+    const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
+    const AlignedInput b(context_, allocator_, in.b), residual(context_, allocator_, in.residual);
     AlignedOutput result(context_, allocator_, y);
-    const ConvolutionRequest request{.pass = ConvolutionPass::forward,
-                                     .geometry = g,
-                                     .residual = in.residual.defined(),
-                                     .tf32 = tf32()};
-    const ConvolutionOperands operands{.x = image.data(),
-                                       .w = filter.data(),
-                                       .b = bias.data(),
-                                       .y = result.data(),
-                                       .residual = residual.data()};
-    convolve_forward(request, operands);
+    algorithms_.convolutions().run(
+        {.geometry = g, .residual = in.residual.defined(), .tf32 = tf32()},
+        {.x = x.data(),
+         .w = w.data(),
+         .b = b.data(),
+         .y = result.data(),
+         .residual = residual.data()});
     result.finish();
   }
 
   void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
                        const AffineGrads& out) override {
+    backward(g, nullptr, saved, no_tensor, dy, out);
+  }
+
+  void forward(const ConvPoolGeometry& g, const AffineInputs& in, const Tensor& y,
+               const Tensor& workspace) override {
+    context_.enter();
+    const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
+    const AlignedInput b(context_, allocator_, in.b);
+    const ConvolutionRequest request{.geometry = g.conv, .pooled = true, .tf32 = tf32()};
+    const ConvolutionOperands operands{
+        .x = x.data(), .w = w.data(), .b = b.data(), .y = y.raw(), .argmax = pointer(workspace)};
+    if (is_epilogue(g.pool) && is_aligned(operands.y) && is_aligned(operands.argmax)) {
+      algorithms_.convolutions().run(request, operands);
+    } else {
+      algorithms_.convolutions().forward_unfused(request, &g.pool, operands);
+    }
+  }
+
+  void backward(const ConvPoolGeometry& g, const ConvPoolSaved& saved, const Tensor& dy,
+                const AffineGrads& out) override {
+    backward(g.conv, &g.pool, {.x = saved.x, .w = saved.w, .y = saved.y}, saved.workspace, dy, out);
+  }
+
+ private:
+  void backward(const Conv2dGeometry& g, const Pool2dGeometry* pool, const AffineSaved& saved,
+                const Tensor& argmax, const Tensor& dy, const AffineGrads& out) {
     context_.enter();
     const bool active = g.activation.kind != Activation::none;
     ConvolutionGradients memory(context_, allocator_, saved, dy, out, active);
-    const ConvolutionOperands operands = memory.of_weights();
-    ConvolutionRequest weights{
-        .pass = ConvolutionPass::backward_weights, .geometry = g, .tf32 = tf32()};
+    ConvolutionOperands operands = memory.of_weights();
+    operands.argmax = pointer(argmax);
+    ConvolutionRequest weights{.pass = ConvolutionPass::backward_weights,
+                               .geometry = g,
+                               .pooled = pool != nullptr,
+                               .tf32 = tf32()};
     weights.geometry.bias = out.db.defined();
-    const auto unfused = [&] {
-      // dz (N, h_out, w_out, c_out) = f'(z) dy; dy itself without an activation.
-      std::optional<Scratch> dz;
-      if (active && (out.dx.defined() || out.dw.defined())) dz.emplace(allocator_, dy.bytes());
-      output_gradient(rows_of_y(g), g.activation, operands.output, operands.y,
-                      dz ? dz->data() : nullptr, operands.b, context_, allocator_);
-      convolve_backward_from(dz ? dz->data() : operands.y, weights.plain(), memory);
-    };
-    convolve_backward(weights, operands, out.dx.defined(), unfused);
+    const bool from_dy = operands.w && !out.dx.defined() && weights.has_epilogue() &&
+                         (!pool || (is_epilogue(*pool) && is_aligned(operands.argmax)));
+    if (from_dy) {
+      algorithms_.convolutions().run(weights, operands);
+    } else {
+      algorithms_.convolutions().backward_unfused(weights, pool, operands, memory.of_input());
+    }
     memory.finish();
   }
 };
@@ -105,6 +114,10 @@ class Convolution final : public ConvolutionKernels, ConvolutionPasses {
 }  // namespace
 
 std::shared_ptr<ConvolutionKernels> make_convolution(CudaDevice& device) {
+  return std::make_shared<Convolution>(device);
+}
+
+std::shared_ptr<ConvPoolKernels> make_conv_pool(CudaDevice& device) {
   return std::make_shared<Convolution>(device);
 }
 

@@ -2,7 +2,6 @@
 #include "core/cuda/backend/cuda_backend.h"
 
 #include "core/cuda/backend/algorithm_choices.h"
-#include "core/cuda/fused_conv_norm/fused_conv_norm.h"
 #include "core/cuda/runtime/check.h"
 #include "core/nvidia/cuda_usable.h"
 
@@ -30,8 +29,7 @@ CudaBackend::CudaBackend(int index)
                 .training_step = make_training_step(device_),
                 .attention = make_attention(device_),
                 .conv_pool = make_conv_pool(device_),
-                .fused_conv_norm = std::make_shared<CudaFusedConvNorm>(
-                    device_.context, device_.allocator, device_.algorithms->convolutions()),
+                .fused_conv_norm = make_fused_conv_norm(device_),
                 .fused_add_norms = make_fused_add_norms(device_),
                 .fused_norm_pool = make_fused_norm_pool(device_)} {}
 CudaBackend::~CudaBackend() = default;

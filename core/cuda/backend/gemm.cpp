@@ -3,12 +3,14 @@
 #include "core/backend/gemm.h"
 
 #include "core/cuda/backend/algorithm_choices.h"
-#include "core/cuda/gemm/linear_gemm.h"
+#include "core/cuda/gemm/gemm_algorithms.h"
 #include "core/cuda/gemm/small_linear.h"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/ops/output_gradient.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace whisker::cuda {
 namespace {
@@ -46,56 +48,53 @@ class Gemms final : public GemmKernels, CudaKernels {
 
   void linear(const LinearGeometry& g, const AffineInputs& in, const Tensor& y) override {
     context_.enter();
+    const void* const b = g.bias ? in.b.raw() : nullptr;
     if (is_small(g)) {
-      return small_linear(context_, g, in.x.raw(), in.w.raw(), g.bias ? in.b.raw() : nullptr,
-                          y.raw());
+      return small_linear(context_, g, in.x.raw(), in.w.raw(), b, y.raw());
     }
-    linear_gemm(
-        algorithms_.gemms(), g, tf32(),
-        {.x = in.x.raw(), .w = in.w.raw(), .bias = g.bias ? in.b.raw() : nullptr, .y = y.raw()},
-        context_.stream());
+    linear_gemm(algorithms_.gemms(), g, tf32(),
+                {.x = in.x.raw(), .w = in.w.raw(), .bias = b, .y = y.raw()}, context_.stream());
   }
 
   void linear_backward(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
                        const AffineGrads& out) override {
     context_.enter();
     if (has_small_gradients(g)) {
-      const auto memory = [](const Tensor& t) { return t.defined() ? t.raw() : nullptr; };
-      return small_linear_backward(context_, g, memory(saved.x), memory(saved.w), memory(saved.y),
-                                   dy.raw(), memory(out.dx), memory(out.dw), memory(out.db));
+      return small_linear_backward(context_, g, pointer(saved.x), pointer(saved.w),
+                                   pointer(saved.y), dy.raw(), pointer(out.dx), pointer(out.dw),
+                                   pointer(out.db));
     }
-    const RowsGeometry rows{.rows = g.rows, .channels = g.out, .dtype = g.dtype};
-    const bool active = g.activation.kind != Activation::none;
-    GemmRequest weights{.dtype = g.dtype,  // dw (out,in) = dz^T (rows,out) x (rows,in)
-                        .m = g.out,
-                        .n = g.in,
-                        .k = g.rows,
-                        .transpose_a = true,
-                        .epilogue = GemmEpilogue::row_sums,
-                        .tf32 = tf32()};
-    // The bias gradient is in the epilogue where no activation lies between dy and the gemm.
-    const bool together =
-        !active && out.dw.defined() && out.db.defined() &&
-        algorithms_.gemms().run(
-            weights, {.a = dy.raw(), .b = saved.x.raw(), .y = out.dw.raw(), .bias = out.db.raw()});
-
     // dz (rows, out) = f'(z) dy; dy itself without an activation.
-    std::optional<Scratch> dz;
-    if (active && (out.dx.defined() || out.dw.defined())) dz.emplace(allocator_, dy.bytes());
+    const bool active = g.activation.kind != Activation::none;
+    const void* dz = dy.raw();
+    std::optional<Scratch> scratch;
+    // The bias gradient is in the epilogue where no activation lies between dy and the gemm.
+    const bool together = !active && out.dw.defined() && out.db.defined();
     if (!together) {
-      output_gradient(rows, g.activation, active ? saved.y.raw() : nullptr, dy.raw(),
-                      dz ? dz->data() : nullptr, out.db.defined() ? out.db.raw() : nullptr,
-                      context_, allocator_);
+      if (active && (out.dx.defined() || out.dw.defined())) {
+        dz = scratch.emplace(allocator_, dy.bytes()).data();
+      }
+      output_gradient({.rows = g.rows, .channels = g.out, .dtype = g.dtype}, g.activation,
+                      active ? saved.y.raw() : nullptr, dy.raw(),
+                      scratch ? scratch->data() : nullptr, pointer(out.db), context_, allocator_);
     }
-    const void* const gradient = dz ? dz->data() : dy.raw();
-    if (out.dw.defined() && !together) {
-      weights.epilogue = GemmEpilogue::none;
-      algorithms_.gemms().run(weights, {.a = gradient, .b = saved.x.raw(), .y = out.dw.raw()});
+    if (out.dw.defined()) {  // dw (out,in) = dz^T (rows,out) x (rows,in)
+      algorithms_.gemms().run({.dtype = g.dtype,
+                               .m = g.out,
+                               .n = g.in,
+                               .k = g.rows,
+                               .transpose_a = true,
+                               .epilogue = together ? GemmEpilogue::row_sums : GemmEpilogue::none,
+                               .tf32 = tf32()},
+                              {.a = dz,
+                               .b = saved.x.raw(),
+                               .y = out.dw.raw(),
+                               .bias = together ? out.db.raw() : nullptr});
     }
     if (out.dx.defined()) {
       algorithms_.gemms().run(
           {.dtype = g.dtype, .m = g.rows, .n = g.in, .k = g.out, .tf32 = tf32()},
-          {.a = gradient, .b = saved.w.raw(), .y = out.dx.raw()});
+          {.a = dz, .b = saved.w.raw(), .y = out.dx.raw()});
     }
   }
 };

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/cuda/convolution/depthwise_strips.cuh"
-#include "core/cuda/convolution/image_norm.h"
+#include "core/cuda/convolution/convolution.h"
 
 #include <cstdint>
 #include <type_traits>

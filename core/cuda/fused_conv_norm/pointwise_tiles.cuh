@@ -7,7 +7,7 @@
 #pragma once
 
 #include "core/backend/geometry.h"
-#include "core/cuda/convolution/image_norm.h"
+#include "core/cuda/convolution/convolution.h"
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/async_copy.cuh"
 #include "core/cuda/device_code/packed.cuh"

@@ -13,8 +13,8 @@ inline bool is_small(const LinearGeometry& g) {
   return g.rows <= most && g.in <= most && g.out <= most;
 }
 
-/// The same for the gradients; also for few outputs, as in a network's last layer, where libraries
-/// launch three kernels.
+/// True where the gradients' kernel is faster: also for few outputs, as in a network's last layer,
+/// where libraries launch three kernels.
 inline bool has_small_gradients(const LinearGeometry& g) {
   return is_small(g) || (g.rows <= 256 && g.in <= 2048 && g.out <= 32);
 }

@@ -17,6 +17,7 @@ class ConvPoolKernels;
 class ConvolutionKernels;
 class ElementwiseKernels;
 class FusedAddNorms;
+class FusedConvNorm;
 class FusedNormPool;
 class GemmKernels;
 class LossKernels;
@@ -78,6 +79,8 @@ std::shared_ptr<LossKernels> make_losses(CudaDevice& device);
 std::shared_ptr<TrainingStepKernels> make_training_step(CudaDevice& device);
 std::shared_ptr<AttentionKernels> make_attention(CudaDevice& device);
 std::shared_ptr<ConvPoolKernels> make_conv_pool(CudaDevice& device);
+std::shared_ptr<FusedConvNorm> make_fused_conv_norm(CudaDevice& device);
+std::shared_ptr<FusedConvNorm> make_fused_conv_norm(CudaDevice& device);
 std::shared_ptr<FusedAddNorms> make_fused_add_norms(CudaDevice& device);
 std::shared_ptr<FusedNormPool> make_fused_norm_pool(CudaDevice& device);
 

@@ -63,25 +63,19 @@ void PersistentGemms::parameter_gradients(const RecurrentGeometry& g, int64_t la
   const auto sums = [&](const void* dgates, const Tensor& db) {
     output_gradient(rows, {}, nullptr, dgates, nullptr, db.raw(), context_, allocator_);
   };
-  bool db_ih_done = !wanted.b_ih.defined();
   if (wanted.w_ih.defined()) {
-    GemmRequest request{.dtype = g.dtype,
-                        .m = gate_rows(g),
-                        .n = g.inputs(layer),
-                        .k = rows.rows,
-                        .transpose_a = true,
-                        .epilogue = db_ih_done ? GemmEpilogue::none : GemmEpilogue::row_sums,
-                        .tf32 = tf32_};
-    const GemmOperands operands{
-        .a = gradients.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)};
-    if (gemms_.run(request, operands)) {
-      db_ih_done = true;
-    } else {
-      request.epilogue = GemmEpilogue::none;
-      gemms_.run(request, operands);
-    }
+    gemms_.run(
+        {.dtype = g.dtype,
+         .m = gate_rows(g),
+         .n = g.inputs(layer),
+         .k = rows.rows,
+         .transpose_a = true,
+         .epilogue = wanted.b_ih.defined() ? GemmEpilogue::row_sums : GemmEpilogue::none,
+         .tf32 = tf32_},
+        {.a = gradients.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)});
+  } else if (wanted.b_ih.defined()) {
+    sums(gradients.dgx, wanted.b_ih);
   }
-  if (!db_ih_done) sums(gradients.dgx, wanted.b_ih);
   if (wanted.b_hh.defined()) {
     const bool same = gradients.dgh == gradients.dgx && wanted.b_ih.defined();
     if (same) {

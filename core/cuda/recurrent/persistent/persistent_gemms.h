@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/backend/recurrent_operands.h"
-#include "core/cuda/gemm/linear_gemm.h"
+#include "core/cuda/gemm/gemm_algorithms.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
 
 namespace whisker::cuda {

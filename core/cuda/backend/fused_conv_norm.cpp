@@ -1,0 +1,120 @@
+// Convolutions fused with batch norms: depthwise ones by requests to ConvAlgorithms, pointwise ones
+// by core/cuda/fused_conv_norm/pointwise.h.
+#include "core/backend/fused_ops.h"
+#include "core/cuda/backend/algorithm_choices.h"
+#include "core/cuda/fused_conv_norm/norm_kernels.h"
+#include "core/cuda/fused_conv_norm/pointwise.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/norm/batch_norm.h"
+#include "core/cuda/ops/cuda_kernels.h"
+
+namespace whisker::cuda {
+namespace {
+
+ImageNorm image_norm(const TrainingNorm& norm) {
+  return {.mean = f32(norm.mean),
+          .inv_std = f32(norm.inv_std),
+          .gamma = f32(norm.gamma),
+          .beta = f32(norm.beta),
+          .activation = norm.geometry.activation};
+}
+
+class ConvNorm final : public FusedConvNorm, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void convolve(const Conv2dGeometry& g, const AffineInputs& in, const SummedOutput& out) override {
+    context_.enter();
+    const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
+    algorithms_.convolutions().run(
+        {.geometry = g, .sums = true},
+        {.x = x.data(), .w = w.data(), .y = out.y.raw(), .sums = f32(out.sums)});
+  }
+
+  void statistics(const TrainingNorm& norm) override {
+    context_.enter();
+    kernels::batch_norm_statistics(context_, allocator_, norm);
+  }
+
+  bool takes_norm(const Conv2dGeometry& g) override {
+    // Pointwise ones run on tensor cores by instructions of compute capability 8.0.
+    return depthwise_takes_norm(g) || (pointwise_takes_norm(g) && context_.capability() >= 80);
+  }
+
+  void convolve_normalised(const Conv2dGeometry& g, const TrainingNorm& norm, const Tensor& filter,
+                           const SummedOutput& out) override {
+    context_.enter();
+    const AlignedInput x(context_, allocator_, norm.x), w(context_, allocator_, filter);
+    const ConvolutionOperands operands{.x = x.data(),
+                                       .w = w.data(),
+                                       .y = out.y.raw(),
+                                       .sums = f32(out.sums),
+                                       .norm = image_norm(norm)};
+    if (depthwise_takes_norm(g)) {
+      return algorithms_.convolutions().run({.geometry = g, .sums = true, .normalised = true},
+                                            operands);
+    }
+    pointwise_forward(context_, allocator_, g, operands);
+  }
+
+  void convolve_normalised_backward(const Conv2dGeometry& g, const TrainingNorm& norm,
+                                    const Tensor& filter,
+                                    const ConvNormGradients& gradients) override {
+    context_.enter();
+    const AlignedInput x(context_, allocator_, norm.x), w(context_, allocator_, filter);
+    const AlignedInput dy(context_, allocator_, gradients.dy);
+    AlignedOutput dx(context_, allocator_, gradients.norm.dx);
+    AlignedOutput dw(context_, allocator_, gradients.dw);
+    ConvolutionOperands operands{.x = dx.data(),
+                                 .w = w.data(),
+                                 .y = dy.data(),
+                                 .norm = image_norm(norm),
+                                 .norm_gradients = {.x = x.data(),
+                                                    .dgamma = f32(gradients.norm.dgamma),
+                                                    .dbeta = f32(gradients.norm.dbeta)}};
+    if (depthwise_takes_norm(g)) {
+      depthwise_backward(g, norm, operands, dw.data());
+    } else {
+      pointwise_backward(context_, allocator_, g, operands, dw.data());
+    }
+    dw.finish();
+    dx.finish();
+  }
+
+ private:
+  void depthwise_backward(const Conv2dGeometry& g, const TrainingNorm& norm, ConvolutionOperands o,
+                          void* dw) {
+    ConvolutionRequest request{
+        .pass = ConvolutionPass::backward_weights, .geometry = g, .normalised = true};
+    NormGradients& out = o.norm_gradients;
+    if (dw) {
+      algorithms_.convolutions().run(
+          request, {.x = const_cast<void*>(out.x), .w = dw, .y = o.y, .norm = o.norm});
+    }
+    if (!o.x && !out.dgamma && !out.dbeta) return;
+    const Scratch factors(allocator_, 3 * g.c * int64_t{sizeof(float)});
+    out.dz_factor = factors.as<float>();
+    out.x_factor = out.dz_factor + g.c;
+    out.offset = out.dz_factor + 2 * g.c;
+    request.pass = ConvolutionPass::backward_input;
+    algorithms_.convolutions().run(request, o);
+    if (!o.x || g.stride_h != 1) return;  // else dx is dz
+    kernels::apply_norm_gradient(context_, norm.geometry,
+                                 {.dz = o.x,
+                                  .x = out.x,
+                                  .mean = o.norm.mean,
+                                  .dz_factor = out.dz_factor,
+                                  .x_factor = out.x_factor,
+                                  .offset = out.offset,
+                                  .dx = o.x});
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<FusedConvNorm> make_fused_conv_norm(CudaDevice& device) {
+  return std::make_shared<ConvNorm>(device);
+}
+
+}  // namespace whisker::cuda
