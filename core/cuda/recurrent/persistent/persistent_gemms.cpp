@@ -1,13 +1,13 @@
-#include "core/cuda/recurrent/persistent/persistent_gemms.h"
-
+// The gemms of recurrent layers over all steps, before and after the persistent kernels: the gates'
+// inputs, and the gradients of parameters.
+#include "core/cuda/gemm/linear_gemm.h"
 #include "core/cuda/kernels/output_gradient.h"
-#include "core/cuda/memory/operand.h"
-#include "core/cuda/recurrent/recurrent_sizes.h"
+#include "core/cuda/recurrent/persistent/persistent_layers.h"
 
 namespace whisker::cuda {
 
-void PersistentGemms::gate_inputs(const RecurrentGeometry& g, int64_t layer,
-                                  const LinearOperands& operands) {
+void PersistentLayers::gate_inputs(const RecurrentGeometry& g, int64_t layer, const void* input,
+                                   const void* w_ih, const void* b_ih, void* gx) {
   linear_gemm(gemms_,
               {.rows = g.steps * g.batch,
                .in = g.inputs(layer),
@@ -15,16 +15,16 @@ void PersistentGemms::gate_inputs(const RecurrentGeometry& g, int64_t layer,
                .bias = g.bias,
                .activation = {},
                .dtype = g.dtype},
-              tf32_, operands, context_.stream());
+              tf32(), {.x = input, .w = w_ih, .bias = b_ih, .y = gx}, context_.stream());
 }
 
 // dw (gates hidden, hidden) = the sum over steps of dgh^T h, h being the state before the step.
-void PersistentGemms::recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell,
-                                        const PersistentGradients& gradients, void* dw) {
+void PersistentLayers::recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell,
+                                         const PersistentGradients& gradients, void* dw) {
   const cudaStream_t stream = context_.stream();
   const int64_t rows = (g.steps - 1) * g.batch;  // of the steps that have one before them
   GemmRequest request{
-      .dtype = g.dtype, .m = gate_rows(g), .n = g.hidden, .transpose_a = true, .tf32 = tf32_};
+      .dtype = g.dtype, .m = gate_rows(g), .n = g.hidden, .transpose_a = true, .tf32 = tf32()};
   const int64_t row_bytes = g.hidden * width_of(g);
   const int64_t one_step = g.batch * gate_rows(g) * width_of(g);
   if (!cell.h0 && g.directions == 1 && rows > 0) {
@@ -55,10 +55,10 @@ void PersistentGemms::recurrent_weights(const RecurrentGeometry& g, const Persis
   gemms_.run(request, {.a = gradients.dgh, .b = before.data(), .y = dw});
 }
 
-void PersistentGemms::parameter_gradients(const RecurrentGeometry& g, int64_t layer,
-                                          const PersistentCell& cell,
-                                          const PersistentGradients& gradients, const void* input,
-                                          const RecurrentParameters& wanted) {
+void PersistentLayers::parameter_gradients(const RecurrentGeometry& g, int64_t layer,
+                                           const PersistentCell& cell,
+                                           const PersistentGradients& gradients, const void* input,
+                                           const RecurrentParameters& wanted) {
   const RowsGeometry rows{.rows = g.steps * g.batch, .channels = gate_rows(g), .dtype = g.dtype};
   const auto sums = [&](const void* dgates, const Tensor& db) {
     output_gradient(rows, {}, nullptr, dgates, nullptr, db.raw(), context_, allocator_);
@@ -71,7 +71,7 @@ void PersistentGemms::parameter_gradients(const RecurrentGeometry& g, int64_t la
                         .k = rows.rows,
                         .transpose_a = true,
                         .epilogue = db_ih_done ? GemmEpilogue::none : GemmEpilogue::row_sums,
-                        .tf32 = tf32_};
+                        .tf32 = tf32()};
     const GemmOperands operands{
         .a = gradients.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)};
     if (gemms_.run(request, operands)) {
@@ -94,16 +94,6 @@ void PersistentGemms::parameter_gradients(const RecurrentGeometry& g, int64_t la
     }
   }
   if (wanted.w_hh.defined()) recurrent_weights(g, cell, gradients, wanted.w_hh.raw());
-}
-
-void PersistentGemms::input_gradient(const RecurrentGeometry& g, int64_t layer, const void* dgx,
-                                     const void* w_ih, void* dx) {
-  gemms_.run({.dtype = g.dtype,
-              .m = g.steps * g.batch,
-              .n = g.inputs(layer),
-              .k = gate_rows(g),
-              .tf32 = tf32_},
-             {.a = dgx, .b = w_ih, .y = dx});
 }
 
 }  // namespace whisker::cuda

@@ -4,11 +4,7 @@
 // Backward only reads it.
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 
-#include "core/cuda/kernels/elementwise.h"
-#include "core/cuda/memory/aligned.h"
-#include "core/cuda/memory/operand.h"
 #include "core/cuda/recurrent/cudnn/sequence_steps.h"
-#include "core/cuda/recurrent/recurrent_sizes.h"
 
 #include <algorithm>
 
@@ -31,15 +27,6 @@ char* result_at(const RecurrentGeometry& g, const Tensor& reserve, int64_t layer
          layer * on_reserve_grid(result_bytes(g));
 }
 
-char* advance(const void* memory, int64_t bytes) {
-  return memory ? static_cast<char*>(const_cast<void*>(memory)) + bytes : nullptr;
-}
-
-/// One cell's part of the states (cells, batch, hidden); null stays null.
-char* state_of(const RecurrentGeometry& g, const void* states, int64_t cell) {
-  return advance(states, cell * g.batch * g.hidden * width_of(g));
-}
-
 }  // namespace
 
 /// Stacked layers that run in one kernel.
@@ -49,7 +36,7 @@ struct PersistentLayers::Launch {
 };
 
 std::optional<PersistentTiling> PersistentLayers::tiling(const RecurrentGeometry& g) const {
-  if (!persistent_kernels_compiled() || (g.dtype == DType::f32 && !tf32_)) return std::nullopt;
+  if (!persistent_kernels_compiled() || (g.dtype == DType::f32 && !tf32())) return std::nullopt;
   // Not supported: a backward direction that starts at each sequence's own end.
   if (g.lengths && g.directions == 2) return std::nullopt;
   // Stacked f32 layers are bound by L2, from which many blocks read every state.
@@ -73,46 +60,27 @@ std::vector<PersistentLayers::Launch> PersistentLayers::launches(const Recurrent
   return all;
 }
 
-int64_t PersistentLayers::reserve_bytes(const RecurrentGeometry& g) const {
+int64_t PersistentLayers::reserve_bytes(const RecurrentGeometry& g) {
   return g.cells() * cell_bytes(g) + (g.layers - 1) * on_reserve_grid(result_bytes(g));
-}
-
-// The kernels need rows aligned to 16 bytes: other operands are copied.
-const void* PersistentLayers::aligned(const Tensor& x, std::deque<Scratch>& scratch) {
-  if (!x.defined() || is_aligned(x.raw())) return pointer(x);
-  void* const copy = take_scratch(scratch, x.bytes());
-  check(cudaMemcpyAsync(copy, x.raw(), static_cast<size_t>(x.bytes()), cudaMemcpyDeviceToDevice,
-                        context_.stream()),
-        "aligning an operand");
-  return copy;
-}
-
-void* PersistentLayers::take_scratch(std::deque<Scratch>& scratch, int64_t bytes) {
-  return scratch.emplace_back(allocator_, std::max<int64_t>(bytes, 1)).data();
 }
 
 PersistentLaunch PersistentLayers::prepared(const RecurrentGeometry& g,
                                             const PersistentTiling& tiling, const Tensor& lengths,
-                                            std::deque<Scratch>& scratch) {
-  const int64_t bytes = persistent_flag_bytes(g, tiling);
-  auto* const flags = static_cast<uint32_t*>(take_scratch(scratch, bytes));
-  check(cudaMemsetAsync(flags, 0, static_cast<size_t>(bytes), context_.stream()),
-        "clearing the counters of a recurrent layer");
+                                            RecurrentMemory& memory) const {
   return {.geometry = g,
           .tiling = tiling,
           .lengths = g.lengths ? static_cast<const int64_t*>(lengths.raw()) : nullptr,
           .y_stride = g.directions * g.hidden,
-          .flags = flags,
+          .flags = static_cast<uint32_t*>(memory.zeros(persistent_flag_bytes(g, tiling))),
           .stream = context_.stream()};
 }
 
 /// The input of the layer above `layer`: its result after dropout.
-void* PersistentLayers::dropped(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                int64_t layer, const void* y, std::deque<Scratch>& scratch) {
-  if (g.dropout == 0) return const_cast<void*>(y);
-  void* const result = take_scratch(scratch, result_bytes(g));
-  kernels::dropout(context_.stream(), g.dropout, recurrent_mask_key(in.key, layer), g.dtype, y,
-                   result, g.steps * g.batch * g.directions * g.hidden);
+const void* PersistentLayers::dropped(const RecurrentGeometry& g, const RecurrentInputs& in,
+                                      int64_t layer, const void* y, RecurrentMemory& memory) const {
+  if (g.dropout == 0) return y;
+  void* const result = memory.take(result_bytes(g));
+  drop_result(context_.stream(), g, in.key, layer, y, result);
   return result;
 }
 
@@ -121,16 +89,16 @@ std::vector<PersistentCell> PersistentLayers::cells_of(const RecurrentGeometry& 
                                                        const Launch& launch,
                                                        const RecurrentInputs& in,
                                                        const RecurrentOutputs& out,
-                                                       std::deque<Scratch>& scratch) {
+                                                       RecurrentMemory& memory) const {
   const bool kept = out.reserve.defined();
   char* const reserve = static_cast<char*>(pointer(out.reserve));
-  const void* const h0 = aligned(in.initial.h, scratch);
-  const void* const c0 = aligned(in.initial.c, scratch);
+  const void* const h0 = memory.aligned(in.initial.h);
+  const void* const c0 = memory.aligned(in.initial.c);
   std::vector<PersistentCell> cells;
   for (int64_t layer = launch.first; layer < launch.first + launch.layers; ++layer) {
     void* y = out.y.raw();
     if (layer + 1 < g.layers) {
-      y = kept ? result_at(g, out.reserve, layer) : take_scratch(scratch, result_bytes(g));
+      y = kept ? result_at(g, out.reserve, layer) : memory.take(result_bytes(g));
     }
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       const int64_t number = layer * g.directions + direction;
@@ -139,15 +107,15 @@ std::vector<PersistentCell> PersistentLayers::cells_of(const RecurrentGeometry& 
       cells.push_back(
           {.w_ih = layer > launch.first ? p.w_ih.raw() : nullptr,
            .w_hh = p.w_hh.raw(),
-           .b_ih = aligned(p.b_ih, scratch),
-           .b_hh = aligned(p.b_hh, scratch),
-           .h0 = state_of(g, h0, number),
-           .c0 = state_of(g, c0, number),
+           .b_ih = memory.aligned(p.b_ih),
+           .b_hh = memory.aligned(p.b_hh),
+           .h0 = state_of(g, h0, number, g.hidden),
+           .c0 = state_of(g, c0, number, g.hidden),
            .y = advance(y, direction * g.hidden * width_of(g)),
            .gates = own,
            .c = g.is_lstm() && own ? reinterpret_cast<float*>(own + gates_bytes(g)) : nullptr,
-           .h_last = state_of(g, pointer(out.last.h), number),
-           .c_last = state_of(g, pointer(out.last.c), number),
+           .h_last = state_of(g, pointer(out.last.h), number, g.hidden),
+           .c_last = state_of(g, pointer(out.last.c), number, g.hidden),
            .reverse = direction == 1});
     }
   }
@@ -156,21 +124,20 @@ std::vector<PersistentCell> PersistentLayers::cells_of(const RecurrentGeometry& 
 
 void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                const RecurrentOutputs& out) {
-  std::deque<Scratch> kept;  // for all launches
+  RecurrentMemory kept(context_, allocator_);  // for all launches
   const void* input = in.x.raw();
   for (const Launch& launch : launches(g)) {
-    std::deque<Scratch> scratch;
+    RecurrentMemory memory(context_, allocator_);
     std::vector<PersistentCell> cells = cells_of(g, launch, in, out, kept);
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       PersistentCell& cell = cells[static_cast<size_t>(direction)];
       const RecurrentParameters& p =
           in.parameters[static_cast<size_t>(launch.first * g.directions + direction)];
-      void* const gx = take_scratch(scratch, sequence_bytes(g, gate_rows(g)));
-      gemms_.gate_inputs(g, launch.first,
-                         {.x = input, .w = p.w_ih.raw(), .bias = cell.b_ih, .y = gx});
+      void* const gx = memory.take(sequence_bytes(g, gate_rows(g)));
+      gate_inputs(g, launch.first, input, p.w_ih.raw(), cell.b_ih, gx);
       cell.gx = gx;
     }
-    persistent_forward(prepared(g, launch.tiling, in.lengths, scratch), cells);
+    persistent_forward(prepared(g, launch.tiling, in.lengths, memory), cells);
     const int64_t last = launch.first + launch.layers - 1;
     const void* const y = cells[cells.size() - static_cast<size_t>(g.directions)].y;
     if (last + 1 < g.layers) input = dropped(g, in, last, y, kept);
@@ -180,16 +147,13 @@ void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs
 void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                 const RecurrentOutputs& out, const RecurrentGradients& gradients) {
   const cudaStream_t stream = context_.stream();
-  std::deque<Scratch> kept;  // for all launches
+  RecurrentMemory kept(context_, allocator_);  // for all launches
   const void* x = in.x.raw();
   if (g.lengths && std::ranges::any_of(gradients.dparameters, [](const RecurrentParameters& p) {
         return p.w_ih.defined();
       })) {
     // After a sequence's end dgx is zero, but x may hold NaN there, and 0 * NaN is not 0.
-    void* const clean = take_scratch(kept, in.x.bytes());
-    check(cudaMemcpyAsync(clean, x, static_cast<size_t>(in.x.bytes()), cudaMemcpyDeviceToDevice,
-                          stream),
-          "copying sequences");
+    void* const clean = kept.copied(in.x);
     kernels::clear_after_end(stream,
                              {.steps = g.steps,
                               .batch = g.batch,
@@ -198,62 +162,63 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
                              clean, g.features);
     x = clean;
   }
-  const void* dy = aligned(gradients.dy, kept);
-  const void* const dh_last = aligned(gradients.dlast.h, kept);
-  const void* const dc_last = aligned(gradients.dlast.c, kept);
+  const void* dy = kept.aligned(gradients.dy);
+  const void* const dh_last = kept.aligned(gradients.dlast.h);
+  const void* const dc_last = kept.aligned(gradients.dlast.c);
   const std::vector<Launch> all = launches(g);
   for (size_t i = all.size(); i-- > 0;) {
     const Launch& launch = all[i];
-    std::deque<Scratch> scratch;
-    const std::vector<PersistentCell> cells = cells_of(g, launch, in, out, scratch);
+    RecurrentMemory memory(context_, allocator_);
+    const std::vector<PersistentCell> cells = cells_of(g, launch, in, out, memory);
     const int64_t dgates_bytes = sequence_bytes(g, gate_rows(g));
     std::vector<PersistentGradients> dcells;
     for (size_t c = 0; c < cells.size(); ++c) {
       const int64_t number = launch.first * g.directions + static_cast<int64_t>(c);
       const int64_t direction = number % g.directions;
       const bool top = c + static_cast<size_t>(g.directions) >= cells.size();
-      void* const dgx = take_scratch(scratch, dgates_bytes);
-      dcells.push_back(
-          {.dy = top ? advance(dy, direction * g.hidden * width_of(g)) : nullptr,
-           .dh_last = state_of(g, dh_last, number),
-           .dc_last = state_of(g, dc_last, number),
-           .dgx = dgx,
-           .dgh = g.kind == RecurrentKind::gru ? take_scratch(scratch, dgates_bytes) : dgx,
-           .dh0 = state_of(g, pointer(gradients.dinitial.h), number),
-           .dc0 = state_of(g, pointer(gradients.dinitial.c), number),
-           .stacked = !top});
+      void* const dgx = memory.take(dgates_bytes);
+      dcells.push_back({.dy = top ? advance(dy, direction * g.hidden * width_of(g)) : nullptr,
+                        .dh_last = state_of(g, dh_last, number, g.hidden),
+                        .dc_last = state_of(g, dc_last, number, g.hidden),
+                        .dgx = dgx,
+                        .dgh = g.kind == RecurrentKind::gru ? memory.take(dgates_bytes) : dgx,
+                        .dh0 = state_of(g, pointer(gradients.dinitial.h), number, g.hidden),
+                        .dc0 = state_of(g, pointer(gradients.dinitial.c), number, g.hidden),
+                        .stacked = !top});
     }
-    persistent_backward(prepared(g, launch.tiling, in.lengths, scratch), cells, dcells);
+    persistent_backward(prepared(g, launch.tiling, in.lengths, memory), cells, dcells);
 
     const void* input = x;  // of the layer
     for (size_t c = 0; c < cells.size(); ++c) {
       const int64_t number = launch.first * g.directions + static_cast<int64_t>(c);
       const int64_t layer = number / g.directions;
       if (layer > 0 && number % g.directions == 0) {
-        input = dropped(g, in, layer - 1, result_at(g, out.reserve, layer - 1), scratch);
+        input = dropped(g, in, layer - 1, result_at(g, out.reserve, layer - 1), memory);
       }
-      gemms_.parameter_gradients(g, layer, cells[c], dcells[c], input,
-                                 gradients.dparameters[static_cast<size_t>(number)]);
+      parameter_gradients(g, layer, cells[c], dcells[c], input,
+                          gradients.dparameters[static_cast<size_t>(number)]);
     }
 
     // The gradient of the input of the launch's first layer: dy of the launch below, or dx.
     if (launch.first == 0 && !gradients.dx.defined()) break;
     const int64_t inputs = g.inputs(launch.first);
-    void* const dx =
-        launch.first == 0 ? gradients.dx.raw() : take_scratch(kept, sequence_bytes(g, inputs));
+    void* const dx = launch.first == 0 ? gradients.dx.raw() : kept.take(sequence_bytes(g, inputs));
     for (int64_t direction = 0; direction < g.directions; ++direction) {
-      void* const part = direction == 0 ? dx : take_scratch(scratch, sequence_bytes(g, inputs));
+      void* const part = direction == 0 ? dx : memory.take(sequence_bytes(g, inputs));
       const auto number = static_cast<size_t>(launch.first * g.directions + direction);
-      gemms_.input_gradient(g, launch.first, dcells[static_cast<size_t>(direction)].dgx,
-                            in.parameters[number].w_ih.raw(), part);
+      gemms_.run({.dtype = g.dtype,
+                  .m = g.steps * g.batch,
+                  .n = inputs,
+                  .k = gate_rows(g),
+                  .tf32 = tf32()},
+                 {.a = dcells[static_cast<size_t>(direction)].dgx,
+                  .b = in.parameters[number].w_ih.raw(),
+                  .y = part});
       if (direction > 0) {
         kernels::accumulate(stream, g.dtype, part, dx, g.steps * g.batch * inputs);
       }
     }
-    if (launch.first > 0 && g.dropout > 0) {
-      kernels::dropout(stream, g.dropout, recurrent_mask_key(in.key, launch.first - 1), g.dtype, dx,
-                       dx, g.steps * g.batch * inputs);
-    }
+    if (launch.first > 0) drop_result(stream, g, in.key, launch.first - 1, dx, dx);
     dy = dx;
   }
 }
