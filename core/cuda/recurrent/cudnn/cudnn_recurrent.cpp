@@ -1,7 +1,7 @@
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
 
-#include "core/cuda/recurrent/cudnn/sequence_steps.h"
 #include "core/cuda/recurrent/recurrent_memory.h"
+#include "core/cuda/recurrent/sequence_steps.h"
 #include "core/cuda/runtime/streams.h"
 
 #include <utility>
@@ -108,8 +108,10 @@ class Pass {
         run_backward(segment, gradients, input, dy, side);
       }
       if (g_.lengths && dx) {
-        kernels::input_gradients(stream_, sequences(segments_[i]), sides[0], sides[1],
-                                 segments_[i].geometry.features, dx, features);
+        reorder(segments_[i], {.x = {sides[0], segments_[i].geometry.features},
+                               .backward = sides[1],
+                               .y = {dx, features},
+                               .columns = features});
       }
       if (!first) drop_result(stream_, g_, in_.key, segments_[i].layer - 1, dx, dx);
       dy = dx;
@@ -126,6 +128,9 @@ class Pass {
             .lengths = static_cast<const int64_t*>(in_.lengths.raw()),
             .backwards = segment.direction == 1,
             .dtype = g_.dtype};
+  }
+  void reorder(const Segment& segment, const kernels::ReorderedSteps& steps) const {
+    kernels::reorder_steps(stream_, sequences(segment), steps);
   }
   char* h_of(const Segment& segment, const void* states) const {
     return state_of(g_, states, segment.first_cell, g_.output());
@@ -153,8 +158,9 @@ class Pass {
   }
 
   void store_results(const Segment& segment, const void* results, void* y) const {
-    kernels::scatter_results(stream_, sequences(segment), results, g_.output(), y,
-                             g_.directions * g_.output(), segment.direction * g_.output());
+    reorder(segment, {.x = {results, g_.output()},
+                      .y = {y, g_.directions * g_.output(), segment.direction * g_.output()},
+                      .columns = g_.output()});
   }
 
   /// w_ih, or memory for its gradient, with columns for the flag.
@@ -177,7 +183,10 @@ class Pass {
     if (g_.lengths) {
       const int64_t width = segment.geometry.features;
       void* const x = memory.take(sequence_bytes(g_, width));
-      kernels::flag_steps(stream_, sequences(segment), input, segment.features, x, width);
+      reorder(segment, {.x = {input, segment.features},
+                        .y = {x, width},
+                        .columns = segment.features,
+                        .flag_columns = width - segment.features});
       call.x = x;
       const Tensor w_ih = std::exchange(parameters[0].w_ih, widened(segment, parameters[0].w_ih));
       kernels::flag_weights(stream_, g_.kind, g_.dtype, g_.hidden, w_ih.raw(), segment.features,
@@ -213,14 +222,16 @@ class Pass {
     char* const dh = h_of(segment, pointer(gradients.dinitial.h));
     if (g_.lengths) {
       void* const dresults = memory.take(sequence_bytes(g_, g_.output()));
-      kernels::arriving_gradients(stream_, sequences(segment), dy, g_.directions * g_.output(),
-                                  segment.direction * g_.output(), dh_last, dresults, g_.output());
+      reorder(segment, {.x = {dy, g_.directions * g_.output(), segment.direction * g_.output()},
+                        .last = dh_last,
+                        .y = {dresults, g_.output()},
+                        .columns = g_.output()});
       dy = dresults;
     }
     segment.plan->backward_data(call, dy, g_.lengths ? nullptr : dh_last, c_of(segment, dc_last_),
                                 dx, dh, c_of(segment, pointer(gradients.dinitial.c)));
     if (g_.lengths && dh) {
-      kernels::pass_gradients(stream_, sequences(segment), dh_last, dh, g_.output());
+      kernels::last_results(stream_, sequences(segment), nullptr, dh_last, dh, g_.output());
     }
     weights_gradient(segment, call, segment.cells(gradients.dparameters), memory);
   }

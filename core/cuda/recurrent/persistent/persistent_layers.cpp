@@ -4,7 +4,7 @@
 // Backward only reads it.
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 
-#include "core/cuda/recurrent/cudnn/sequence_steps.h"
+#include "core/cuda/recurrent/sequence_steps.h"
 
 #include <algorithm>
 
@@ -153,13 +153,13 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
         return p.w_ih.defined();
       })) {
     // After a sequence's end dgx is zero, but x may hold NaN there, and 0 * NaN is not 0.
-    void* const clean = kept.copied(in.x);
-    kernels::clear_after_end(stream,
-                             {.steps = g.steps,
-                              .batch = g.batch,
-                              .lengths = static_cast<const int64_t*>(in.lengths.raw()),
-                              .dtype = g.dtype},
-                             clean, g.features);
+    void* const clean = kept.take(in.x.bytes());
+    kernels::reorder_steps(stream,
+                           {.steps = g.steps,
+                            .batch = g.batch,
+                            .lengths = static_cast<const int64_t*>(in.lengths.raw()),
+                            .dtype = g.dtype},
+                           {.x = {x, g.features}, .y = {clean, g.features}, .columns = g.features});
     x = clean;
   }
   const void* dy = kept.aligned(gradients.dy);
