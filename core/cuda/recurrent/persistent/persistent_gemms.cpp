@@ -20,7 +20,7 @@ void PersistentLayers::gate_inputs(const RecurrentGeometry& g, int64_t layer, co
 
 // dw (gates hidden, hidden) = the sum over steps of dgh^T h, h being the state before the step.
 void PersistentLayers::recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell,
-                                         const PersistentGradients& gradients, void* dw) {
+                                         void* dw) {
   const cudaStream_t stream = context_.stream();
   const int64_t rows = (g.steps - 1) * g.batch;  // of the steps that have one before them
   GemmRequest request{
@@ -29,8 +29,7 @@ void PersistentLayers::recurrent_weights(const RecurrentGeometry& g, const Persi
   const int64_t one_step = g.batch * gate_rows(g) * width_of(g);
   if (!cell.h0 && g.directions == 1 && rows > 0) {
     request.k = rows;
-    gemms_.run(request,
-               {.a = static_cast<const char*>(gradients.dgh) + one_step, .b = cell.y, .y = dw});
+    gemms_.run(request, {.a = static_cast<const char*>(cell.dgh) + one_step, .b = cell.y, .y = dw});
     return;
   }
   const Scratch before(allocator_, g.steps * g.batch * row_bytes);
@@ -52,12 +51,11 @@ void PersistentLayers::recurrent_weights(const RecurrentGeometry& g, const Persi
           "copying states");
   }
   request.k = g.steps * g.batch;
-  gemms_.run(request, {.a = gradients.dgh, .b = before.data(), .y = dw});
+  gemms_.run(request, {.a = cell.dgh, .b = before.data(), .y = dw});
 }
 
 void PersistentLayers::parameter_gradients(const RecurrentGeometry& g, int64_t layer,
-                                           const PersistentCell& cell,
-                                           const PersistentGradients& gradients, const void* input,
+                                           const PersistentCell& cell, const void* input,
                                            const RecurrentParameters& wanted) {
   const RowsGeometry rows{.rows = g.steps * g.batch, .channels = gate_rows(g), .dtype = g.dtype};
   const auto sums = [&](const void* dgates, const Tensor& db) {
@@ -73,7 +71,7 @@ void PersistentLayers::parameter_gradients(const RecurrentGeometry& g, int64_t l
                         .epilogue = db_ih_done ? GemmEpilogue::none : GemmEpilogue::row_sums,
                         .tf32 = tf32()};
     const GemmOperands operands{
-        .a = gradients.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)};
+        .a = cell.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)};
     if (gemms_.run(request, operands)) {
       db_ih_done = true;
     } else {
@@ -81,19 +79,19 @@ void PersistentLayers::parameter_gradients(const RecurrentGeometry& g, int64_t l
       gemms_.run(request, operands);
     }
   }
-  if (!db_ih_done) sums(gradients.dgx, wanted.b_ih);
+  if (!db_ih_done) sums(cell.dgx, wanted.b_ih);
   if (wanted.b_hh.defined()) {
-    const bool same = gradients.dgh == gradients.dgx && wanted.b_ih.defined();
+    const bool same = cell.dgh == cell.dgx && wanted.b_ih.defined();
     if (same) {
       check(cudaMemcpyAsync(wanted.b_hh.raw(), wanted.b_ih.raw(),
                             static_cast<size_t>(wanted.b_hh.bytes()), cudaMemcpyDeviceToDevice,
                             context_.stream()),
             "copying a bias' gradient");
     } else {
-      sums(gradients.dgh, wanted.b_hh);
+      sums(cell.dgh, wanted.b_hh);
     }
   }
-  if (wanted.w_hh.defined()) recurrent_weights(g, cell, gradients, wanted.w_hh.raw());
+  if (wanted.w_hh.defined()) recurrent_weights(g, cell, wanted.w_hh.raw());
 }
 
 }  // namespace whisker::cuda

@@ -169,33 +169,31 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
   for (size_t i = all.size(); i-- > 0;) {
     const Launch& launch = all[i];
     RecurrentMemory memory(context_, allocator_);
-    const std::vector<PersistentCell> cells = cells_of(g, launch, in, out, memory);
+    std::vector<PersistentCell> cells = cells_of(g, launch, in, out, memory);
+    const int64_t first = launch.first * g.directions;  // cell
     const int64_t dgates_bytes = sequence_bytes(g, gate_rows(g));
-    std::vector<PersistentGradients> dcells;
     for (size_t c = 0; c < cells.size(); ++c) {
-      const int64_t number = launch.first * g.directions + static_cast<int64_t>(c);
-      const int64_t direction = number % g.directions;
-      const bool top = c + static_cast<size_t>(g.directions) >= cells.size();
-      void* const dgx = memory.take(dgates_bytes);
-      dcells.push_back({.dy = top ? advance(dy, direction * g.hidden * width_of(g)) : nullptr,
-                        .dh_last = state_of(g, dh_last, number, g.hidden),
-                        .dc_last = state_of(g, dc_last, number, g.hidden),
-                        .dgx = dgx,
-                        .dgh = g.kind == RecurrentKind::gru ? memory.take(dgates_bytes) : dgx,
-                        .dh0 = state_of(g, pointer(gradients.dinitial.h), number, g.hidden),
-                        .dc0 = state_of(g, pointer(gradients.dinitial.c), number, g.hidden),
-                        .stacked = !top});
+      PersistentCell& cell = cells[c];
+      const int64_t number = first + static_cast<int64_t>(c);
+      cell.above = c + static_cast<size_t>(g.directions) < cells.size();
+      if (!cell.above) cell.dy = advance(dy, number % g.directions * g.hidden * width_of(g));
+      cell.dh_last = state_of(g, dh_last, number, g.hidden);
+      cell.dc_last = state_of(g, dc_last, number, g.hidden);
+      cell.dgx = cell.dgh = memory.take(dgates_bytes);
+      if (g.kind == RecurrentKind::gru) cell.dgh = memory.take(dgates_bytes);
+      cell.dh0 = state_of(g, pointer(gradients.dinitial.h), number, g.hidden);
+      cell.dc0 = state_of(g, pointer(gradients.dinitial.c), number, g.hidden);
     }
-    persistent_backward(prepared(g, launch.tiling, in.lengths, memory), cells, dcells);
+    persistent_backward(prepared(g, launch.tiling, in.lengths, memory), cells);
 
     const void* input = x;  // of the layer
     for (size_t c = 0; c < cells.size(); ++c) {
-      const int64_t number = launch.first * g.directions + static_cast<int64_t>(c);
+      const int64_t number = first + static_cast<int64_t>(c);
       const int64_t layer = number / g.directions;
       if (layer > 0 && number % g.directions == 0) {
         input = dropped(g, in, layer - 1, result_at(g, out.reserve, layer - 1), memory);
       }
-      parameter_gradients(g, layer, cells[c], dcells[c], input,
+      parameter_gradients(g, layer, cells[c], input,
                           gradients.dparameters[static_cast<size_t>(number)]);
     }
 
@@ -205,13 +203,13 @@ void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInput
     void* const dx = launch.first == 0 ? gradients.dx.raw() : kept.take(sequence_bytes(g, inputs));
     for (int64_t direction = 0; direction < g.directions; ++direction) {
       void* const part = direction == 0 ? dx : memory.take(sequence_bytes(g, inputs));
-      const auto number = static_cast<size_t>(launch.first * g.directions + direction);
+      const auto number = static_cast<size_t>(first + direction);
       gemms_.run({.dtype = g.dtype,
                   .m = g.steps * g.batch,
                   .n = inputs,
                   .k = gate_rows(g),
                   .tf32 = tf32()},
-                 {.a = dcells[static_cast<size_t>(direction)].dgx,
+                 {.a = cells[static_cast<size_t>(direction)].dgx,
                   .b = in.parameters[number].w_ih.raw(),
                   .y = part});
       if (direction > 0) {

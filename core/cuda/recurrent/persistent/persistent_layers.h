@@ -48,10 +48,8 @@ class PersistentLayers final : public RecurrentKernels {
   /// Computes the defined tensors of `wanted` from the gradients of `cell`, whose layer read
   /// `input`.
   void parameter_gradients(const RecurrentGeometry& g, int64_t layer, const PersistentCell& cell,
-                           const PersistentGradients& gradients, const void* input,
-                           const RecurrentParameters& wanted);
-  void recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell,
-                         const PersistentGradients& gradients, void* dw);
+                           const void* input, const RecurrentParameters& wanted);
+  void recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell, void* dw);
 
   Context& context_;
   Allocator& allocator_;
