@@ -1,7 +1,6 @@
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
 
-#include "core/cuda/recurrent/recurrent_memory.h"
-#include "core/cuda/recurrent/sequence_steps.h"
+#include "core/cuda/recurrent/recurrent_pass.h"
 #include "core/cuda/runtime/streams.h"
 
 #include <utility>
@@ -56,23 +55,13 @@ Segments segments_of(CudnnRecurrentPlans& plans, const RecurrentGeometry& g, boo
   return segments;
 }
 
-/// One pass over all layers. A level are the segments that read the same input.
-class Pass {
+/// A level are the segments that read the same input.
+class CudnnPass : RecurrentPass {
  public:
-  Pass(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans,
-       const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out)
-      : context_(context),
-        allocator_(allocator),
-        stream_(context.stream()),
-        g_(g),
-        in_(in),
-        out_(out),
-        segments_(segments_of(plans, g, out.reserve.defined()).all),
-        memory_(context, allocator),
-        x_(memory_.aligned(in.x)),
-        h_(memory_.aligned(in.initial.h)),
-        c_(memory_.aligned(in.initial.c)),
-        reserve_(static_cast<char*>(pointer(out.reserve))) {}
+  CudnnPass(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans,
+            const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out)
+      : RecurrentPass(context, allocator, g, in, out),
+        segments_(segments_of(plans, g, out.reserve.defined()).all) {}
 
   void forward() {
     const void* input = x_;
@@ -83,7 +72,7 @@ class Pass {
                       : kept ? reserve_ + segments_[i].results_at
                              : memory_.take(result_bytes(g_));
       for (const Segment& segment : level(i)) run(segment, input, y);
-      if (!last) input = dropped(segments_[i].layer, y, kept);
+      if (!last) input = next_input(segments_[i].layer, y, kept);
     }
   }
 
@@ -113,7 +102,7 @@ class Pass {
                                .y = {dx, features},
                                .columns = features});
       }
-      if (!first) drop_result(stream_, g_, in_.key, segments_[i].layer - 1, dx, dx);
+      if (!first) drop(segments_[i].layer - 1, dx, dx);
       dy = dx;
     }
   }
@@ -122,39 +111,26 @@ class Pass {
   std::span<const Segment> level(size_t first) const {
     return std::span(segments_).subspan(first, level_size_);
   }
-  kernels::Sequences sequences(const Segment& segment) const {
-    return {.steps = g_.steps,
-            .batch = g_.batch,
-            .lengths = static_cast<const int64_t*>(in_.lengths.raw()),
-            .backwards = segment.direction == 1,
-            .dtype = g_.dtype};
-  }
   void reorder(const Segment& segment, const kernels::ReorderedSteps& steps) const {
-    kernels::reorder_steps(stream_, sequences(segment), steps);
-  }
-  char* h_of(const Segment& segment, const void* states) const {
-    return state_of(g_, states, segment.first_cell, g_.output());
-  }
-  char* c_of(const Segment& segment, const void* states) const {
-    return state_of(g_, states, segment.first_cell, g_.hidden);
+    kernels::reorder_steps(stream_, sequences(segment.direction == 1), steps);
   }
 
-  /// The input of the layer above `layer`, whose result is y; y itself unless it is `kept`.
-  void* dropped(int64_t layer, void* y, bool kept) {
-    void* const result = kept && g_.dropout > 0 ? memory_.take(result_bytes(g_)) : y;
-    drop_result(stream_, g_, in_.key, layer, y, result);
-    return result;
+  /// The input of the layer above `layer`, whose result is y; in other memory if y is `kept`.
+  void* next_input(int64_t layer, void* y, bool kept) {
+    if (kept) return dropped(layer, y, memory_);
+    drop(layer, y, y);
+    return y;
   }
 
   /// The result of the level that begins at segment `first`, again, as the next one reads it.
   void* result_below(size_t first) {
     const Segment& below = segments_[first];
-    if (!g_.lengths) return dropped(below.layer, reserve_ + below.results_at, true);
+    if (!g_.lengths) return next_input(below.layer, reserve_ + below.results_at, true);
     void* const y = memory_.take(result_bytes(g_));
     for (const Segment& segment : level(first)) {
       store_results(segment, reserve_ + segment.results_at, y);
     }
-    return dropped(below.layer, y, false);
+    return next_input(below.layer, y, false);
   }
 
   void store_results(const Segment& segment, const void* results, void* y) const {
@@ -174,8 +150,8 @@ class Pass {
     void* const weights = memory.take(segment.plan->weight_bytes());
     RecurrentCall call{.x = input,
                        .y = results,
-                       .h = h_of(segment, h_),
-                       .c = c_of(segment, c_),
+                       .h = h_of(segment.first_cell, h_),
+                       .c = c_of(segment.first_cell, c_),
                        .weights = weights,
                        .workspace = memory.take(segment.plan->workspace_bytes()),
                        .reserve = advance(reserve_, segment.reserve_at)};
@@ -192,7 +168,8 @@ class Pass {
       kernels::flag_weights(stream_, g_.kind, g_.dtype, g_.hidden, w_ih.raw(), segment.features,
                             parameters[0].w_ih.raw(), width);
     }
-    batched_copy(segment.plan->copies(parameters, weights), CopyDirection::pack, stream_);
+    kernels::batched_copy(segment.plan->copies(parameters, weights), kernels::CopyDirection::pack,
+                          stream_);
     return call;
   }
 
@@ -204,12 +181,14 @@ class Pass {
           reserve_ ? reserve_ + segment.results_at : memory.take(sequence_bytes(g_, g_.output()));
     }
     const RecurrentCall call = prepared(segment, input, results, memory);
-    char* const h_last = h_of(segment, pointer(out_.last.h));
-    segment.plan->forward(call, g_.lengths ? nullptr : h_last, c_of(segment, pointer(out_.last.c)));
+    char* const h_last = h_of(segment.first_cell, pointer(out_.last.h));
+    segment.plan->forward(call, g_.lengths ? nullptr : h_last,
+                          c_of(segment.first_cell, pointer(out_.last.c)));
     if (!g_.lengths) return;
     store_results(segment, results, y);
     if (!h_last) return;
-    kernels::last_results(stream_, sequences(segment), results, call.h, h_last, g_.output());
+    kernels::last_results(stream_, sequences(segment.direction == 1), results, call.h, h_last,
+                          g_.output());
   }
 
   void run_backward(const Segment& segment, const RecurrentGradients& gradients, const void* input,
@@ -218,8 +197,8 @@ class Pass {
     const bool is_y = !g_.lengths && &segment == &segments_.back();
     const RecurrentCall call =
         prepared(segment, input, is_y ? out_.y.raw() : reserve_ + segment.results_at, memory);
-    char* const dh_last = h_of(segment, dh_last_);
-    char* const dh = h_of(segment, pointer(gradients.dinitial.h));
+    char* const dh_last = h_of(segment.first_cell, dh_last_);
+    char* const dh = h_of(segment.first_cell, pointer(gradients.dinitial.h));
     if (g_.lengths) {
       void* const dresults = memory.take(sequence_bytes(g_, g_.output()));
       reorder(segment, {.x = {dy, g_.directions * g_.output(), segment.direction * g_.output()},
@@ -228,10 +207,12 @@ class Pass {
                         .columns = g_.output()});
       dy = dresults;
     }
-    segment.plan->backward_data(call, dy, g_.lengths ? nullptr : dh_last, c_of(segment, dc_last_),
-                                dx, dh, c_of(segment, pointer(gradients.dinitial.c)));
+    segment.plan->backward_data(call, dy, g_.lengths ? nullptr : dh_last,
+                                c_of(segment.first_cell, dc_last_), dx, dh,
+                                c_of(segment.first_cell, pointer(gradients.dinitial.c)));
     if (g_.lengths && dh) {
-      kernels::last_results(stream_, sequences(segment), nullptr, dh_last, dh, g_.output());
+      kernels::last_results(stream_, sequences(segment.direction == 1), nullptr, dh_last, dh,
+                            g_.output());
     }
     weights_gradient(segment, call, segment.cells(gradients.dparameters), memory);
   }
@@ -242,12 +223,12 @@ class Pass {
     if (g_.lengths && dw.defined()) wanted[0].w_ih = widened(segment, dw);
     const int64_t bytes = segment.plan->weight_bytes();
     void* const dweights = memory.take(bytes);
-    const std::vector<Copy> copies = segment.plan->copies(wanted, dweights);
+    const std::vector<kernels::Copy> copies = segment.plan->copies(wanted, dweights);
     if (copies.empty()) return;
     check(cudaMemsetAsync(dweights, 0, static_cast<size_t>(bytes), stream_),
           "clearing the weights' gradient");
     segment.plan->backward_weights(call, dweights);
-    batched_copy(copies, CopyDirection::unpack, stream_);
+    kernels::batched_copy(copies, kernels::CopyDirection::unpack, stream_);
     if (!g_.lengths || !dw.defined()) return;
     const auto row = static_cast<size_t>(segment.features * width_of(g_));
     const auto wide_row = static_cast<size_t>(segment.geometry.features * width_of(g_));
@@ -256,18 +237,11 @@ class Pass {
           "narrowing the gradient of recurrent weights");
   }
 
-  Context& context_;
-  Allocator& allocator_;
-  cudaStream_t stream_;
-  const RecurrentGeometry& g_;
-  const RecurrentInputs& in_;
-  const RecurrentOutputs& out_;
   const std::vector<Segment> segments_;
   const size_t level_size_ = g_.lengths ? static_cast<size_t>(g_.directions) : 1;
-  RecurrentMemory memory_;
-  void *x_, *h_, *c_;
-  void *dh_last_ = nullptr, *dc_last_ = nullptr;
-  char* reserve_;
+  const void* const x_ = memory_.aligned(in_.x);
+  const void *dh_last_ = nullptr, *dc_last_ = nullptr;
+  char* reserve_ = static_cast<char*>(pointer(out_.reserve));
 };
 
 }  // namespace
@@ -278,12 +252,12 @@ int64_t CudnnRecurrent::reserve_bytes(const RecurrentGeometry& g) {
 
 void CudnnRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                              const RecurrentOutputs& out) {
-  Pass(context_, allocator_, plans_, g, in, out).forward();
+  CudnnPass(context_, allocator_, plans_, g, in, out).forward();
 }
 
 void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                               const RecurrentOutputs& out, const RecurrentGradients& gradients) {
-  Pass(context_, allocator_, plans_, g, in, out).backward(gradients);
+  CudnnPass(context_, allocator_, plans_, g, in, out).backward(gradients);
 }
 
 }  // namespace whisker::cuda

@@ -143,9 +143,9 @@ void CudnnRecurrentPlan::find_regions(Allocator& allocator) {
   }
 }
 
-std::vector<Copy> CudnnRecurrentPlan::copies(std::span<const RecurrentParameters> cells,
-                                             void* weights) const {
-  std::vector<Copy> copies;
+std::vector<kernels::Copy> CudnnRecurrentPlan::copies(std::span<const RecurrentParameters> cells,
+                                                      void* weights) const {
+  std::vector<kernels::Copy> copies;
   for (const WeightRegion& region : regions_) {
     const Tensor& tensor = cells[region.cell].*region.member;
     if (!tensor.defined()) continue;

@@ -4,7 +4,7 @@
 
 #include "core/backend/recurrent_operands.h"
 #include "core/cuda/autotune/autotuned.h"
-#include "core/cuda/recurrent/cudnn/batched_copy.h"
+#include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
 #include <map>
@@ -54,7 +54,8 @@ class CudnnRecurrentPlan {
   int64_t reserve_bytes() const { return reserve_bytes_; }
 
   /// The copies between the defined parameters of `cells` and the block `weights`.
-  std::vector<Copy> copies(std::span<const RecurrentParameters> cells, void* weights) const;
+  std::vector<kernels::Copy> copies(std::span<const RecurrentParameters> cells,
+                                    void* weights) const;
 
   /// h and c after the last step go to `h_last` and `c_last`.
   void forward(const RecurrentCall& call, void* h_last, void* c_last);

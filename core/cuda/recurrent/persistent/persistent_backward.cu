@@ -1,6 +1,6 @@
 // All steps of recurrent cells backward: see Note [Persistent recurrence]. From what forward saved
 // to the gradients of the gates' pre-activations. The gradients of weights and of x, gemms over all
-// steps, follow (persistent_gemms.h).
+// steps, follow (persistent_layers.cpp).
 #include "core/cuda/recurrent/persistent/persistent_recurrent.cuh"
 
 namespace whisker::cuda {

@@ -4,7 +4,9 @@
 // Backward only reads it.
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 
-#include "core/cuda/recurrent/sequence_steps.h"
+#include "core/cuda/gemm/linear_gemm.h"
+#include "core/cuda/kernels/output_gradient.h"
+#include "core/cuda/recurrent/recurrent_pass.h"
 
 #include <algorithm>
 
@@ -27,13 +29,257 @@ char* result_at(const RecurrentGeometry& g, const Tensor& reserve, int64_t layer
          layer * on_reserve_grid(result_bytes(g));
 }
 
-}  // namespace
-
 /// Stacked layers that run in one kernel.
-struct PersistentLayers::Launch {
+struct Launch {
   int64_t first = 0, layers = 1;
-  PersistentTiling tiling;
 };
+
+class PersistentPass : RecurrentPass {
+ public:
+  PersistentPass(Context& context, Allocator& allocator, GemmAlgorithms& gemms, bool tf32,
+                 const PersistentTiling& tiling, const RecurrentGeometry& g,
+                 const RecurrentInputs& in, const RecurrentOutputs& out)
+      : RecurrentPass(context, allocator, g, in, out), gemms_(gemms), tf32_(tf32), tiling_(tiling) {
+    const int64_t together = tiling.cells / g.directions;
+    for (int64_t layer = 0; layer < g.layers; layer += together) {
+      launches_.push_back({.first = layer, .layers = std::min(together, g.layers - layer)});
+    }
+  }
+
+  void forward() {
+    const void* input = in_.x.raw();
+    for (const Launch& launch : launches_) {
+      RecurrentMemory memory(context_, allocator_);
+      std::vector<PersistentCell> cells = cells_of(launch, memory_);
+      for (int64_t direction = 0; direction < g_.directions; ++direction) {
+        PersistentCell& cell = cells[static_cast<size_t>(direction)];
+        void* const gx = memory.take(sequence_bytes(g_, gate_rows(g_)));
+        linear_gemm(gemms_,
+                    {.rows = g_.steps * g_.batch,
+                     .in = g_.inputs(launch.first),
+                     .out = gate_rows(g_),
+                     .bias = g_.bias,
+                     .activation = {},
+                     .dtype = g_.dtype},
+                    tf32_,
+                    {.x = input,
+                     .w = parameters(launch.first * g_.directions + direction).w_ih.raw(),
+                     .bias = cell.b_ih,
+                     .y = gx},
+                    stream_);
+        cell.gx = gx;
+      }
+      persistent_forward(prepared(memory), cells);
+      const int64_t last = launch.first + launch.layers - 1;
+      void* const y = cells[cells.size() - static_cast<size_t>(g_.directions)].y;
+      if (last + 1 < g_.layers) input = dropped(last, y, memory_);
+    }
+  }
+
+  void backward(const RecurrentGradients& gradients) {
+    const void* const x = readable_x(gradients);
+    const void* dy = memory_.aligned(gradients.dy);
+    const void* const dh_last = memory_.aligned(gradients.dlast.h);
+    const void* const dc_last = memory_.aligned(gradients.dlast.c);
+    for (size_t i = launches_.size(); i-- > 0;) {
+      const Launch& launch = launches_[i];
+      RecurrentMemory memory(context_, allocator_);
+      std::vector<PersistentCell> cells = cells_of(launch, memory);
+      const int64_t first = launch.first * g_.directions;  // cell
+      const int64_t dgates_bytes = sequence_bytes(g_, gate_rows(g_));
+      for (size_t c = 0; c < cells.size(); ++c) {
+        PersistentCell& cell = cells[c];
+        const int64_t number = first + static_cast<int64_t>(c);
+        cell.above = c + static_cast<size_t>(g_.directions) < cells.size();
+        if (!cell.above) cell.dy = advance(dy, number % g_.directions * g_.hidden * width_of(g_));
+        cell.dh_last = h_of(number, dh_last);
+        cell.dc_last = c_of(number, dc_last);
+        cell.dgx = cell.dgh = memory.take(dgates_bytes);
+        if (g_.kind == RecurrentKind::gru) cell.dgh = memory.take(dgates_bytes);
+        cell.dh0 = h_of(number, pointer(gradients.dinitial.h));
+        cell.dc0 = c_of(number, pointer(gradients.dinitial.c));
+      }
+      persistent_backward(prepared(memory), cells);
+
+      const void* input = x;  // of the layer
+      for (size_t c = 0; c < cells.size(); ++c) {
+        const int64_t number = first + static_cast<int64_t>(c);
+        const int64_t layer = number / g_.directions;
+        if (layer > 0 && number % g_.directions == 0) {
+          input = dropped(layer - 1, result_at(g_, out_.reserve, layer - 1), memory);
+        }
+        parameter_gradients(layer, cells[c], input,
+                            gradients.dparameters[static_cast<size_t>(number)]);
+      }
+      if (i == 0 && !gradients.dx.defined()) break;
+      // dy of the launch below, or dx
+      void* const dx =
+          i == 0 ? gradients.dx.raw() : memory_.take(sequence_bytes(g_, g_.inputs(launch.first)));
+      input_gradient(launch.first, cells, dx, memory);
+      if (i > 0) drop(launch.first - 1, dx, dx);
+      dy = dx;
+    }
+  }
+
+ private:
+  const RecurrentParameters& parameters(int64_t cell) const {
+    return in_.parameters[static_cast<size_t>(cell)];
+  }
+
+  PersistentLaunch prepared(RecurrentMemory& memory) const {
+    return {.geometry = g_,
+            .tiling = tiling_,
+            .lengths = g_.lengths ? static_cast<const int64_t*>(in_.lengths.raw()) : nullptr,
+            .y_stride = g_.directions * g_.hidden,
+            .flags = static_cast<uint32_t*>(memory.zeros(persistent_flag_bytes(g_, tiling_))),
+            .stream = stream_};
+  }
+
+  /// What forward reads, but for gx, and writes.
+  std::vector<PersistentCell> cells_of(const Launch& launch, RecurrentMemory& memory) const {
+    char* const reserve = static_cast<char*>(pointer(out_.reserve));
+    std::vector<PersistentCell> cells;
+    for (int64_t layer = launch.first; layer < launch.first + launch.layers; ++layer) {
+      void* y = out_.y.raw();
+      if (layer + 1 < g_.layers) {
+        y = reserve ? result_at(g_, out_.reserve, layer) : memory.take(result_bytes(g_));
+      }
+      for (int64_t direction = 0; direction < g_.directions; ++direction) {
+        const int64_t number = layer * g_.directions + direction;
+        const RecurrentParameters& p = parameters(number);
+        char* const own = advance(reserve, number * cell_bytes(g_));
+        char* const c = g_.is_lstm() ? advance(own, gates_bytes(g_)) : nullptr;
+        cells.push_back({.w_ih = layer > launch.first ? p.w_ih.raw() : nullptr,
+                         .w_hh = p.w_hh.raw(),
+                         .b_ih = memory.aligned(p.b_ih),
+                         .b_hh = memory.aligned(p.b_hh),
+                         .h0 = h_of(number, h_),
+                         .c0 = c_of(number, c_),
+                         .y = advance(y, direction * g_.hidden * width_of(g_)),
+                         .gates = own,
+                         .c = reinterpret_cast<float*>(c),
+                         .h_last = h_of(number, pointer(out_.last.h)),
+                         .c_last = c_of(number, pointer(out_.last.c)),
+                         .reverse = direction == 1});
+      }
+    }
+    return cells;
+  }
+
+  /// x where gradients of weights are wanted: after a sequence's end dgx is zero, but x may hold
+  /// NaN there, and 0 * NaN is not 0.
+  const void* readable_x(const RecurrentGradients& gradients) {
+    const void* const x = in_.x.raw();
+    if (!g_.lengths || std::ranges::none_of(gradients.dparameters,
+                                            [](const auto& p) { return p.w_ih.defined(); })) {
+      return x;
+    }
+    void* const clean = memory_.take(in_.x.bytes());
+    kernels::reorder_steps(
+        stream_, sequences(false),
+        {.x = {x, g_.features}, .y = {clean, g_.features}, .columns = g_.features});
+    return clean;
+  }
+
+  /// dx (steps, batch, inputs of the layer), the sum of dgx W_ih over the directions.
+  void input_gradient(int64_t layer, const std::vector<PersistentCell>& cells, void* dx,
+                      RecurrentMemory& memory) {
+    const int64_t rows = g_.steps * g_.batch, inputs = g_.inputs(layer);
+    for (int64_t direction = 0; direction < g_.directions; ++direction) {
+      void* const part = direction == 0 ? dx : memory.take(sequence_bytes(g_, inputs));
+      gemms_.run({.dtype = g_.dtype, .m = rows, .n = inputs, .k = gate_rows(g_), .tf32 = tf32_},
+                 {.a = cells[static_cast<size_t>(direction)].dgx,
+                  .b = parameters(layer * g_.directions + direction).w_ih.raw(),
+                  .y = part});
+      if (direction > 0) kernels::accumulate(stream_, g_.dtype, part, dx, rows * inputs);
+    }
+  }
+
+  /// dw (gates hidden, hidden) = the sum over steps of dgh^T h, h being the state before the step.
+  void recurrent_weights(const PersistentCell& cell, void* dw) {
+    const int64_t rows = (g_.steps - 1) * g_.batch;  // of the steps that have one before them
+    GemmRequest request{
+        .dtype = g_.dtype, .m = gate_rows(g_), .n = g_.hidden, .transpose_a = true, .tf32 = tf32_};
+    const int64_t row_bytes = g_.hidden * width_of(g_);
+    const int64_t one_step = g_.batch * gate_rows(g_) * width_of(g_);
+    if (!cell.h0 && g_.directions == 1 && rows > 0) {
+      request.k = rows;
+      gemms_.run(request,
+                 {.a = static_cast<const char*>(cell.dgh) + one_step, .b = cell.y, .y = dw});
+      return;
+    }
+    const Scratch before(allocator_, g_.steps * g_.batch * row_bytes);
+    char* const first = before.as<char>() + (cell.reverse ? rows * row_bytes : 0);
+    const auto step_bytes = static_cast<size_t>(g_.batch * row_bytes);
+    if (cell.h0) {
+      check(cudaMemcpyAsync(first, cell.h0, step_bytes, cudaMemcpyDeviceToDevice, stream_),
+            "copying initial states");
+    } else {
+      check(cudaMemsetAsync(first, 0, step_bytes, stream_), "clearing initial states");
+    }
+    if (rows > 0) {
+      const int64_t pitch = g_.directions * row_bytes;
+      check(cudaMemcpy2DAsync(
+                before.as<char>() + (cell.reverse ? 0 : g_.batch * row_bytes),
+                static_cast<size_t>(row_bytes),
+                static_cast<const char*>(cell.y) + (cell.reverse ? g_.batch * pitch : 0),
+                static_cast<size_t>(pitch), static_cast<size_t>(row_bytes),
+                static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, stream_),
+            "copying states");
+    }
+    request.k = g_.steps * g_.batch;
+    gemms_.run(request, {.a = cell.dgh, .b = before.data(), .y = dw});
+  }
+
+  /// Computes the defined tensors of `wanted` from the gradients of `cell`, whose layer read
+  /// `input`.
+  void parameter_gradients(int64_t layer, const PersistentCell& cell, const void* input,
+                           const RecurrentParameters& wanted) {
+    const RowsGeometry rows{
+        .rows = g_.steps * g_.batch, .channels = gate_rows(g_), .dtype = g_.dtype};
+    const auto sums = [&](const void* dgates, const Tensor& db) {
+      output_gradient(rows, {}, nullptr, dgates, nullptr, db.raw(), context_, allocator_);
+    };
+    bool db_ih_done = !wanted.b_ih.defined();
+    if (wanted.w_ih.defined()) {
+      GemmRequest request{.dtype = g_.dtype,
+                          .m = gate_rows(g_),
+                          .n = g_.inputs(layer),
+                          .k = rows.rows,
+                          .transpose_a = true,
+                          .epilogue = db_ih_done ? GemmEpilogue::none : GemmEpilogue::row_sums,
+                          .tf32 = tf32_};
+      const GemmOperands operands{
+          .a = cell.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)};
+      if (gemms_.run(request, operands)) {
+        db_ih_done = true;
+      } else {
+        request.epilogue = GemmEpilogue::none;
+        gemms_.run(request, operands);
+      }
+    }
+    if (!db_ih_done) sums(cell.dgx, wanted.b_ih);
+    if (wanted.b_hh.defined()) {
+      const bool same = cell.dgh == cell.dgx && wanted.b_ih.defined();
+      if (same) {
+        check(cudaMemcpyAsync(wanted.b_hh.raw(), wanted.b_ih.raw(),
+                              static_cast<size_t>(wanted.b_hh.bytes()), cudaMemcpyDeviceToDevice,
+                              stream_),
+              "copying a bias' gradient");
+      } else {
+        sums(cell.dgh, wanted.b_hh);
+      }
+    }
+    if (wanted.w_hh.defined()) recurrent_weights(cell, wanted.w_hh.raw());
+  }
+
+  GemmAlgorithms& gemms_;
+  bool tf32_;
+  const PersistentTiling tiling_;
+  std::vector<Launch> launches_;
+};
+
+}  // namespace
 
 std::optional<PersistentTiling> PersistentLayers::tiling(const RecurrentGeometry& g) const {
   if (!persistent_kernels_compiled() || (g.dtype == DType::f32 && !tf32())) return std::nullopt;
@@ -49,176 +295,18 @@ std::optional<PersistentTiling> PersistentLayers::tiling(const RecurrentGeometry
   return found;
 }
 
-std::vector<PersistentLayers::Launch> PersistentLayers::launches(const RecurrentGeometry& g) const {
-  const PersistentTiling tiling = *this->tiling(g);
-  std::vector<Launch> all;
-  const int64_t together = tiling.cells / g.directions;
-  for (int64_t layer = 0; layer < g.layers; layer += together) {
-    all.push_back(
-        {.first = layer, .layers = std::min(together, g.layers - layer), .tiling = tiling});
-  }
-  return all;
-}
-
 int64_t PersistentLayers::reserve_bytes(const RecurrentGeometry& g) {
   return g.cells() * cell_bytes(g) + (g.layers - 1) * on_reserve_grid(result_bytes(g));
 }
 
-PersistentLaunch PersistentLayers::prepared(const RecurrentGeometry& g,
-                                            const PersistentTiling& tiling, const Tensor& lengths,
-                                            RecurrentMemory& memory) const {
-  return {.geometry = g,
-          .tiling = tiling,
-          .lengths = g.lengths ? static_cast<const int64_t*>(lengths.raw()) : nullptr,
-          .y_stride = g.directions * g.hidden,
-          .flags = static_cast<uint32_t*>(memory.zeros(persistent_flag_bytes(g, tiling))),
-          .stream = context_.stream()};
-}
-
-/// The input of the layer above `layer`: its result after dropout.
-const void* PersistentLayers::dropped(const RecurrentGeometry& g, const RecurrentInputs& in,
-                                      int64_t layer, const void* y, RecurrentMemory& memory) const {
-  if (g.dropout == 0) return y;
-  void* const result = memory.take(result_bytes(g));
-  drop_result(context_.stream(), g, in.key, layer, y, result);
-  return result;
-}
-
-// All but gx, which only forward needs.
-std::vector<PersistentCell> PersistentLayers::cells_of(const RecurrentGeometry& g,
-                                                       const Launch& launch,
-                                                       const RecurrentInputs& in,
-                                                       const RecurrentOutputs& out,
-                                                       RecurrentMemory& memory) const {
-  const bool kept = out.reserve.defined();
-  char* const reserve = static_cast<char*>(pointer(out.reserve));
-  const void* const h0 = memory.aligned(in.initial.h);
-  const void* const c0 = memory.aligned(in.initial.c);
-  std::vector<PersistentCell> cells;
-  for (int64_t layer = launch.first; layer < launch.first + launch.layers; ++layer) {
-    void* y = out.y.raw();
-    if (layer + 1 < g.layers) {
-      y = kept ? result_at(g, out.reserve, layer) : memory.take(result_bytes(g));
-    }
-    for (int64_t direction = 0; direction < g.directions; ++direction) {
-      const int64_t number = layer * g.directions + direction;
-      const RecurrentParameters& p = in.parameters[static_cast<size_t>(number)];
-      char* const own = kept ? reserve + number * cell_bytes(g) : nullptr;
-      cells.push_back(
-          {.w_ih = layer > launch.first ? p.w_ih.raw() : nullptr,
-           .w_hh = p.w_hh.raw(),
-           .b_ih = memory.aligned(p.b_ih),
-           .b_hh = memory.aligned(p.b_hh),
-           .h0 = state_of(g, h0, number, g.hidden),
-           .c0 = state_of(g, c0, number, g.hidden),
-           .y = advance(y, direction * g.hidden * width_of(g)),
-           .gates = own,
-           .c = g.is_lstm() && own ? reinterpret_cast<float*>(own + gates_bytes(g)) : nullptr,
-           .h_last = state_of(g, pointer(out.last.h), number, g.hidden),
-           .c_last = state_of(g, pointer(out.last.c), number, g.hidden),
-           .reverse = direction == 1});
-    }
-  }
-  return cells;
-}
-
 void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                const RecurrentOutputs& out) {
-  RecurrentMemory kept(context_, allocator_);  // for all launches
-  const void* input = in.x.raw();
-  for (const Launch& launch : launches(g)) {
-    RecurrentMemory memory(context_, allocator_);
-    std::vector<PersistentCell> cells = cells_of(g, launch, in, out, kept);
-    for (int64_t direction = 0; direction < g.directions; ++direction) {
-      PersistentCell& cell = cells[static_cast<size_t>(direction)];
-      const RecurrentParameters& p =
-          in.parameters[static_cast<size_t>(launch.first * g.directions + direction)];
-      void* const gx = memory.take(sequence_bytes(g, gate_rows(g)));
-      gate_inputs(g, launch.first, input, p.w_ih.raw(), cell.b_ih, gx);
-      cell.gx = gx;
-    }
-    persistent_forward(prepared(g, launch.tiling, in.lengths, memory), cells);
-    const int64_t last = launch.first + launch.layers - 1;
-    const void* const y = cells[cells.size() - static_cast<size_t>(g.directions)].y;
-    if (last + 1 < g.layers) input = dropped(g, in, last, y, kept);
-  }
+  PersistentPass(context_, allocator_, gemms_, tf32(), *tiling(g), g, in, out).forward();
 }
 
 void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                 const RecurrentOutputs& out, const RecurrentGradients& gradients) {
-  const cudaStream_t stream = context_.stream();
-  RecurrentMemory kept(context_, allocator_);  // for all launches
-  const void* x = in.x.raw();
-  if (g.lengths && std::ranges::any_of(gradients.dparameters, [](const RecurrentParameters& p) {
-        return p.w_ih.defined();
-      })) {
-    // After a sequence's end dgx is zero, but x may hold NaN there, and 0 * NaN is not 0.
-    void* const clean = kept.take(in.x.bytes());
-    kernels::reorder_steps(stream,
-                           {.steps = g.steps,
-                            .batch = g.batch,
-                            .lengths = static_cast<const int64_t*>(in.lengths.raw()),
-                            .dtype = g.dtype},
-                           {.x = {x, g.features}, .y = {clean, g.features}, .columns = g.features});
-    x = clean;
-  }
-  const void* dy = kept.aligned(gradients.dy);
-  const void* const dh_last = kept.aligned(gradients.dlast.h);
-  const void* const dc_last = kept.aligned(gradients.dlast.c);
-  const std::vector<Launch> all = launches(g);
-  for (size_t i = all.size(); i-- > 0;) {
-    const Launch& launch = all[i];
-    RecurrentMemory memory(context_, allocator_);
-    std::vector<PersistentCell> cells = cells_of(g, launch, in, out, memory);
-    const int64_t first = launch.first * g.directions;  // cell
-    const int64_t dgates_bytes = sequence_bytes(g, gate_rows(g));
-    for (size_t c = 0; c < cells.size(); ++c) {
-      PersistentCell& cell = cells[c];
-      const int64_t number = first + static_cast<int64_t>(c);
-      cell.above = c + static_cast<size_t>(g.directions) < cells.size();
-      if (!cell.above) cell.dy = advance(dy, number % g.directions * g.hidden * width_of(g));
-      cell.dh_last = state_of(g, dh_last, number, g.hidden);
-      cell.dc_last = state_of(g, dc_last, number, g.hidden);
-      cell.dgx = cell.dgh = memory.take(dgates_bytes);
-      if (g.kind == RecurrentKind::gru) cell.dgh = memory.take(dgates_bytes);
-      cell.dh0 = state_of(g, pointer(gradients.dinitial.h), number, g.hidden);
-      cell.dc0 = state_of(g, pointer(gradients.dinitial.c), number, g.hidden);
-    }
-    persistent_backward(prepared(g, launch.tiling, in.lengths, memory), cells);
-
-    const void* input = x;  // of the layer
-    for (size_t c = 0; c < cells.size(); ++c) {
-      const int64_t number = first + static_cast<int64_t>(c);
-      const int64_t layer = number / g.directions;
-      if (layer > 0 && number % g.directions == 0) {
-        input = dropped(g, in, layer - 1, result_at(g, out.reserve, layer - 1), memory);
-      }
-      parameter_gradients(g, layer, cells[c], input,
-                          gradients.dparameters[static_cast<size_t>(number)]);
-    }
-
-    // The gradient of the input of the launch's first layer: dy of the launch below, or dx.
-    if (launch.first == 0 && !gradients.dx.defined()) break;
-    const int64_t inputs = g.inputs(launch.first);
-    void* const dx = launch.first == 0 ? gradients.dx.raw() : kept.take(sequence_bytes(g, inputs));
-    for (int64_t direction = 0; direction < g.directions; ++direction) {
-      void* const part = direction == 0 ? dx : memory.take(sequence_bytes(g, inputs));
-      const auto number = static_cast<size_t>(first + direction);
-      gemms_.run({.dtype = g.dtype,
-                  .m = g.steps * g.batch,
-                  .n = inputs,
-                  .k = gate_rows(g),
-                  .tf32 = tf32()},
-                 {.a = cells[static_cast<size_t>(direction)].dgx,
-                  .b = in.parameters[number].w_ih.raw(),
-                  .y = part});
-      if (direction > 0) {
-        kernels::accumulate(stream, g.dtype, part, dx, g.steps * g.batch * inputs);
-      }
-    }
-    if (launch.first > 0) drop_result(stream, g, in.key, launch.first - 1, dx, dx);
-    dy = dx;
-  }
+  PersistentPass(context_, allocator_, gemms_, tf32(), *tiling(g), g, in, out).backward(gradients);
 }
 
 }  // namespace whisker::cuda

@@ -5,10 +5,9 @@
 #include "core/backend/recurrent.h"
 #include "core/cuda/gemm/gemm_algorithms.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
-#include "core/cuda/recurrent/recurrent_memory.h"
 #include "core/nvidia/cuda_library.h"
 
-#include <vector>
+#include <optional>
 
 namespace whisker::cuda {
 
@@ -30,26 +29,8 @@ class PersistentLayers final : public RecurrentKernels {
                 const RecurrentGradients& gradients) override;
 
  private:
-  struct Launch;
   bool tf32() const { return options_.tf32 && !options_.deterministic; }
   std::optional<PersistentTiling> tiling(const RecurrentGeometry& g) const;
-  std::vector<Launch> launches(const RecurrentGeometry& g) const;
-  PersistentLaunch prepared(const RecurrentGeometry& g, const PersistentTiling& tiling,
-                            const Tensor& lengths, RecurrentMemory& memory) const;
-  const void* dropped(const RecurrentGeometry& g, const RecurrentInputs& in, int64_t layer,
-                      const void* y, RecurrentMemory& memory) const;
-  std::vector<PersistentCell> cells_of(const RecurrentGeometry& g, const Launch& launch,
-                                       const RecurrentInputs& in, const RecurrentOutputs& out,
-                                       RecurrentMemory& memory) const;
-  // persistent_gemms.cpp:
-  /// gx (steps, batch, gates hidden) = input W_ih^T + b_ih of a cell of `layer`; b_ih may be null.
-  void gate_inputs(const RecurrentGeometry& g, int64_t layer, const void* input, const void* w_ih,
-                   const void* b_ih, void* gx);
-  /// Computes the defined tensors of `wanted` from the gradients of `cell`, whose layer read
-  /// `input`.
-  void parameter_gradients(const RecurrentGeometry& g, int64_t layer, const PersistentCell& cell,
-                           const void* input, const RecurrentParameters& wanted);
-  void recurrent_weights(const RecurrentGeometry& g, const PersistentCell& cell, void* dw);
 
   Context& context_;
   Allocator& allocator_;
