@@ -30,10 +30,7 @@ void check_extents(const ImageBatch& batch, const Tensor& inputs) {
 struct ImagePlan {
   int64_t weights = 0;  ///< i32 values
   int64_t between_bytes = 0;
-  int most_samples = 0;
-  int most_columns = 0;
-  int most_rows = 0;
-  int contrast_steps = 0;
+  kernels::LargestImage most;
 };
 
 int contrast_steps(const ImageRecord& record) {
@@ -64,10 +61,10 @@ ImagePlan plan_images(std::span<const ImageRecord> records,
     p.row_weights = p.weights + int64_t{1 + p.column_taps} * columns.count;
     plan.weights = p.row_weights + int64_t{1 + p.row_taps} * rows.count;
     plan.between_bytes += int64_t{3} * p.row_count * columns.count;
-    plan.most_samples = std::max({plan.most_samples, columns.count, rows.count});
-    plan.most_columns = std::max(plan.most_columns, columns.count);
-    plan.most_rows = std::max(plan.most_rows, p.row_count);
-    plan.contrast_steps = std::max(plan.contrast_steps, contrast_steps(record));
+    plan.most.samples = std::max({plan.most.samples, columns.count, rows.count});
+    plan.most.columns = std::max(plan.most.columns, columns.count);
+    plan.most.rows = std::max(plan.most.rows, p.row_count);
+    plan.most.contrast_steps = std::max(plan.most.contrast_steps, contrast_steps(record));
   }
   return plan;
 }
@@ -173,13 +170,9 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
       .height = height,
       .width = width,
       .gray = batch.channels == 1,
-      .most_samples = plan.most_samples,
-      .most_columns = plan.most_columns,
-      .most_rows = plan.most_rows,
-      .contrast_steps = plan.contrast_steps,
-      .mix = pixel_mix(batch.mix)};
+      .mix = pixel_mix(batch.mix),
+      .most = plan.most};
   kernels::place_images(placing_, launch);
-  kernels::mean_grays(placing_, launch);
   slot.placed_there.record(placing_);
   if (batch.decoded) static_cast<const CudaDecodedImages&>(*batch.decoded).mark_used(placing_);
   slot.placed_there.make_wait(computing);
