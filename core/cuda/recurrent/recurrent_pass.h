@@ -25,9 +25,7 @@ class RecurrentMemory {
   }
   void* copied(const Tensor& x) {
     void* const copy = take(x.bytes());
-    check(cudaMemcpyAsync(copy, x.raw(), static_cast<size_t>(x.bytes()), cudaMemcpyDeviceToDevice,
-                          context_.stream()),
-          "copying an operand of recurrent layers");
+    copy_on_device(context_.stream(), x.raw(), copy, x.bytes());
     return copy;
   }
   /// The memory of `x`, null where it is undefined; a copy unless aligned to 16 bytes.

@@ -210,12 +210,12 @@ class PersistentPass : RecurrentPass {
     }
     const Scratch before(allocator_, g_.steps * g_.batch * row_bytes);
     char* const first = before.as<char>() + (cell.reverse ? rows * row_bytes : 0);
-    const auto step_bytes = static_cast<size_t>(g_.batch * row_bytes);
+    const int64_t step_bytes = g_.batch * row_bytes;
     if (cell.h0) {
-      check(cudaMemcpyAsync(first, cell.h0, step_bytes, cudaMemcpyDeviceToDevice, stream_),
-            "copying initial states");
+      copy_on_device(stream_, cell.h0, first, step_bytes);
     } else {
-      check(cudaMemsetAsync(first, 0, step_bytes, stream_), "clearing initial states");
+      check(cudaMemsetAsync(first, 0, static_cast<size_t>(step_bytes), stream_),
+            "clearing initial states");
     }
     if (rows > 0) {
       const int64_t pitch = g_.directions * row_bytes;
@@ -260,12 +260,8 @@ class PersistentPass : RecurrentPass {
     }
     if (!db_ih_done) sums(cell.dgx, wanted.b_ih);
     if (wanted.b_hh.defined()) {
-      const bool same = cell.dgh == cell.dgx && wanted.b_ih.defined();
-      if (same) {
-        check(cudaMemcpyAsync(wanted.b_hh.raw(), wanted.b_ih.raw(),
-                              static_cast<size_t>(wanted.b_hh.bytes()), cudaMemcpyDeviceToDevice,
-                              stream_),
-              "copying a bias' gradient");
+      if (cell.dgh == cell.dgx && wanted.b_ih.defined()) {
+        copy_on_device(stream_, wanted.b_ih.raw(), wanted.b_hh.raw(), wanted.b_hh.bytes());
       } else {
         sums(cell.dgh, wanted.b_hh);
       }
