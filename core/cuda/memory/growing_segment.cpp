@@ -61,11 +61,6 @@ CUmemAllocationProp memory_of(int device) {
   return properties;
 }
 
-/// What cudaFree does by itself.
-void wait_for_all_work() {
-  check(cudaDeviceSynchronize(), "waiting before device memory is given back");
-}
-
 }  // namespace
 
 std::unique_ptr<GrowingSegment> GrowingSegment::on(int device) {
@@ -160,7 +155,8 @@ void GrowingSegment::unmap_last() {
 
 void GrowingSegment::shrink(const char* first) {
   if (chunks_.empty() || end() - chunks_.back().bytes < first) return;
-  wait_for_all_work();
+  // What cudaFree does by itself.
+  check(cudaDeviceSynchronize(), "waiting before device memory is given back");
   while (!chunks_.empty() && end() - chunks_.back().bytes >= first) unmap_last();
 }
 
