@@ -1,6 +1,5 @@
 // The libraries as they are loaded, which may differ from those that the backend was built with.
-// cuBLASLt's version is compared in core/cuda/runtime/cublas_lt.cpp, the driver's in
-// core/nvidia/cuda_library.cpp, before this library is opened.
+// The driver's version is compared in core/nvidia/cuda_library.cpp, before this library is opened.
 #pragma once
 
 #include "core/backend/backend.h"
