@@ -37,7 +37,7 @@ float RecurrentChoice::milliseconds(const RecurrentGeometry& g, RecurrentKernels
   }
   RecurrentGradients gradients{.dy = noise({g.steps, g.batch, g.directions * g.output()}, 1),
                                .dx = make({g.steps, g.batch, g.features})};
-  // As small as initial weights, so that no state grows from step to step.
+  // Weights as small as initial ones: no state grows from step to step.
   const double most = 1 / std::sqrt(static_cast<double>(g.hidden));
   const int64_t rows = g.gates() * g.hidden;
   for (int64_t cell = 0; cell < g.cells(); ++cell) {

@@ -14,7 +14,7 @@ constexpr float flag_weight = 10000;
 constexpr int reordered_rows = 8;
 constexpr int reordered_columns = block_threads / reordered_rows;
 
-/// Of sequence n, kept within [0, steps].
+/// Steps of sequence n, kept within [0, steps].
 __device__ int64_t length_of(const Sequences& s, int64_t n) {
   const int64_t length = s.lengths[n];
   return length < 0 ? 0 : length > s.steps ? s.steps : length;

@@ -32,7 +32,7 @@ std::string file_of(Function* function) {
 /// message, when that fails.
 void open_cudnn_part(std::string_view part);
 
-/// As cudnnGetVersion() counts. scripts/find_cuda.sh asks the same of headers.
+/// A number like cudnnGetVersion()'s. scripts/find_cuda.sh asks for it in headers.
 inline constexpr size_t least_cudnn = 91400;
 
 /// Throws device, with what is loaded and what is needed, when cuDNN is older than that or not

@@ -100,7 +100,7 @@ class CudnnRecurrentPlans : Autotuned {
  public:
   using Autotuned::Autotuned;
 
-  /// For a geometry without dropout; timed only where `training`. Throws device where cuDNN cannot.
+  /// `g` has no dropout. Timed only where `training`. Throws device where cuDNN cannot.
   CudnnRecurrentPlan& plan(const RecurrentGeometry& g, bool training);
   /// Forgets the choices: after a change of options or of the table.
   void clear() { plans_.clear(); }

@@ -1,6 +1,6 @@
 // Note [Reserve of persistent layers]
-// For each cell: the gates (steps, batch, saved_gates hidden) and an lstm's states c (steps, batch,
-// hidden) in f32. Then for each layer but the last: its result (steps, batch, directions hidden).
+// The gates (steps, batch, saved_gates hidden) of each cell and an lstm's states c (steps, batch,
+// hidden) in f32, then the result (steps, batch, directions hidden) of each layer but the last.
 // Backward only reads it.
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 

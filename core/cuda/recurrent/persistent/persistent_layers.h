@@ -21,7 +21,7 @@ class PersistentLayers final : public RecurrentKernels {
   /// Whether kernels fit `g` on this GPU.
   bool fits(const RecurrentGeometry& g) const { return tiling(g).has_value(); }
 
-  /// For a `g` that fits. Nothing waits for the device; backward does not change the reserve.
+  /// `g` fits. Nothing waits for the device; backward does not change the reserve.
   int64_t reserve_bytes(const RecurrentGeometry& g) override;
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                const RecurrentOutputs& out) override;

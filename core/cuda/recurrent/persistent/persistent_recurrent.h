@@ -70,7 +70,7 @@ struct PersistentLaunch {
   cudaStream_t stream = nullptr;
 };
 int64_t persistent_flag_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling);
-/// Of a launch with this many cells.
+/// Blocks of a launch with this many cells.
 int64_t persistent_blocks(const PersistentLaunch& launch, size_t cells);
 /// Shared memory of a block; `stacked`: some cell reads the one below.
 size_t persistent_forward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
