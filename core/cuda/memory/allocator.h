@@ -8,6 +8,7 @@
 #include "core/memory/memory.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,24 +64,15 @@ class Allocator {
   /// Bytes that only captured graphs may use.
   int64_t graph_pool_bytes() const;
 
-  /// The calling thread allocates from the graph pool. See Note [Graph pool].
-  class CaptureScope {
-   public:
-    explicit CaptureScope(Allocator& allocator);
-    ~CaptureScope();
-    CaptureScope(const CaptureScope&) = delete;
-    CaptureScope& operator=(const CaptureScope&) = delete;
-
-   private:
-    Allocator& allocator_;
-  };
-  /// Held by every captured graph: keeps its memory in the graph pool.
+  /// Held by every captured graph: keeps its memory in the graph pool. See Note [Graph pool].
   class GraphMemory {
    public:
     explicit GraphMemory(Allocator& allocator);
     ~GraphMemory();
     GraphMemory(const GraphMemory&) = delete;
     GraphMemory& operator=(const GraphMemory&) = delete;
+    /// Runs work(), during which the calling thread allocates from the graph pool.
+    void capture(const std::function<void()>& work);
 
    private:
     Allocator& allocator_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace whisker::cuda {
 namespace {
@@ -49,12 +50,6 @@ void copy_by_kernel(cudaStream_t stream, const void* pinned, void* device, int64
 
 }  // namespace
 
-Uploader::~Uploader() {
-  for (const Part& part : parts_) cudaEventDestroy(part.copied);
-  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-  cudaFreeHost(ring_);
-}
-
 void Uploader::upload(const void* host, void* device, int64_t bytes) {
   context_.enter();
   const std::lock_guard lock(mutex_);
@@ -73,7 +68,7 @@ void Uploader::upload(const void* host, void* device, int64_t bytes) {
                             cudaMemcpyHostToDevice, context_.stream()),
             "copying to the GPU");
     }
-    check(cudaEventRecord(parts_.back().copied, context_.stream()), "marking an upload");
+    parts_.back().copied->record(context_.stream());
   }
 }
 
@@ -98,20 +93,13 @@ int64_t Uploader::reserve(int64_t bytes) {
   next_ += length;
   const auto overlaps = [&](const Part& part) { return part.begin < next_ && begin < part.end; };
   while (std::any_of(parts_.begin(), parts_.end(), overlaps)) retire_first();
-  cudaEvent_t event = nullptr;
-  if (events_.empty()) {
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
-  } else {
-    event = events_.back();
-    events_.pop_back();
-  }
-  parts_.push_back({begin, next_, event});
+  parts_.push_back({begin, next_, events_.take_or_make()});
   return begin;
 }
 
 void Uploader::retire_first() {
-  check(cudaEventSynchronize(parts_.front().copied), "waiting for an upload");
-  events_.push_back(parts_.front().copied);
+  parts_.front().copied->wait();
+  events_.give(std::move(parts_.front().copied));
   parts_.pop_front();
 }
 

@@ -3,6 +3,8 @@
 #include "core/cuda/autotune/stopwatch.h"
 
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <string_view>
 
 namespace whisker::cuda {
@@ -12,28 +14,30 @@ namespace {
 constexpr std::string_view persistent = "persistent kernels";
 constexpr std::string_view cudnn_library = "cudnn";
 
-/// Random operands of both passes, for timing: no initial states, all gradients.
-struct RecurrentBenchmark {
-  /// For a `g` without lengths.
-  RecurrentBenchmark(Context& context, const RecurrentGeometry& g, int64_t reserve_bytes);
+}  // namespace
 
-  RecurrentInputs in;
-  RecurrentOutputs out;
-  RecurrentGradients gradients;
-};
-
-RecurrentBenchmark::RecurrentBenchmark(Context& context, const RecurrentGeometry& g,
-                                       int64_t reserve_bytes) {
-  const Device device{DeviceKind::cuda, context.device()};
+// Both passes on random operands, without initial states: all gradients. `g` has no lengths.
+float RecurrentChoice::milliseconds(const RecurrentGeometry& g, RecurrentKernels& layers,
+                                    float hopeless) {
+  const Device device{DeviceKind::cuda, context_.device()};
   const auto make = [&](const Shape& shape) {
     return empty(shape, {.dtype = g.dtype, .device = device});
   };
   const auto noise = [&](const Shape& shape, double most) {
     const Tensor x = make(shape);
-    kernels::noise(context.stream(), g.dtype, static_cast<float>(most), x.raw(), x.count());
+    kernels::noise(context_.stream(), g.dtype, static_cast<float>(most), x.raw(), x.count());
     return x;
   };
-  // As small as initial weights, so that no state grows from step to step.
+  RecurrentInputs in{.x = noise({g.steps, g.batch, g.features}, 1)};
+  RecurrentOutputs out{.y = make({g.steps, g.batch, g.directions * g.output()}),
+                       .last = {.h = make({g.cells(), g.batch, g.output()})}};
+  if (g.is_lstm()) out.last.c = make({g.cells(), g.batch, g.hidden});
+  if (const int64_t bytes = layers.reserve_bytes(g); bytes > 0) {
+    out.reserve = empty({bytes}, {.dtype = DType::u8, .device = device});
+  }
+  RecurrentGradients gradients{.dy = noise({g.steps, g.batch, g.directions * g.output()}, 1),
+                               .dx = make({g.steps, g.batch, g.features})};
+  // Weights as small as initial ones: no state grows from step to step.
   const double most = 1 / std::sqrt(static_cast<double>(g.hidden));
   const int64_t rows = g.gates() * g.hidden;
   for (int64_t cell = 0; cell < g.cells(); ++cell) {
@@ -48,43 +52,19 @@ RecurrentBenchmark::RecurrentBenchmark(Context& context, const RecurrentGeometry
     in.parameters.push_back(parameters([&](const Shape& shape) { return noise(shape, most); }));
     gradients.dparameters.push_back(parameters(make));
   }
-  in.x = noise({g.steps, g.batch, g.features}, 1);
-  gradients.dx = make({g.steps, g.batch, g.features});
-  gradients.dy = noise({g.steps, g.batch, g.directions * g.output()}, 1);
-  out.y = make({g.steps, g.batch, g.directions * g.output()});
-  out.last.h = make({g.cells(), g.batch, g.output()});
-  if (g.is_lstm()) out.last.c = make({g.cells(), g.batch, g.hidden});
-  if (reserve_bytes > 0) {
-    out.reserve = empty({reserve_bytes}, {.dtype = DType::u8, .device = device});
-  }
-}
-
-}  // namespace
-
-std::optional<bool> RecurrentChoice::timed(const RecurrentGeometry& g, PersistentLayers& own,
-                                           CudnnRecurrent& cudnn) {
-  const auto time = [&](auto& layers, float hopeless) {
-    RecurrentBenchmark benchmark(context_, g, layers.reserve_bytes(g));
-    const auto both_passes = [&] {
-      layers.forward(g, benchmark.in, benchmark.out);
-      layers.backward(g, benchmark.in, benchmark.out, benchmark.gradients);
-    };
-    // The first passes choose the algorithms within, which have search budgets of their own.
-    both_passes();
-    both_passes();
-    const SearchBudget::Use use(budget_);
-    return Stopwatch(context_, allocator_).median(both_passes, hopeless);
+  const auto both_passes = [&] {
+    layers.forward(g, in, out);
+    layers.backward(g, in, out, gradients);
   };
-  try {
-    const float own_time = time(own, std::numeric_limits<float>::infinity());
-    return own_time <= time(cudnn, own_time);
-  } catch (const Error&) {
-    return std::nullopt;  // out of memory, or cuDNN does not support these layers
-  }
+  // The first passes choose the algorithms within, which have search budgets of their own.
+  both_passes();
+  both_passes();
+  const SearchBudget::Use use(budget_);
+  return Stopwatch(context_, allocator_).median(both_passes, hopeless);
 }
 
 bool RecurrentChoice::by_own_kernels(const RecurrentGeometry& g, bool training,
-                                     PersistentLayers own, CudnnRecurrent cudnn) {
+                                     PersistentLayers& own, CudnnRecurrent& cudnn) {
   if (!own.fits(g)) return false;
   const std::string request =
       fmt::format("layers {}{}", describe(g, tf32()), g.dropout > 0 ? " dropout" : "");
@@ -97,14 +77,23 @@ bool RecurrentChoice::by_own_kernels(const RecurrentGeometry& g, bool training,
   // No timing against cuDNN for sequences of different lengths.
   const bool may_time = training && !g.lengths && !options_.deterministic;
   if (!choice && may_time && budget_.may_search(context_.stream())) {
-    choice = timed(g, own, cudnn);
-    if (choice) {
+    try {
+      const float time = milliseconds(g, own, std::numeric_limits<float>::infinity());
+      choice = time <= milliseconds(g, cudnn, time);
       table_.set(recurrent_rows, request, std::string(*choice ? persistent : cudnn_library));
+    } catch (const Error&) {
+      // Out of memory, or cuDNN does not support these layers.
     }
   }
   const bool result = choice.value_or(true);
   if (training) choices_[request] = result;
   return result;
+}
+
+RecurrentKernels& RecurrentChoice::choose(const RecurrentGeometry& g, bool training,
+                                          PersistentLayers& own, CudnnRecurrent& cudnn) {
+  if (by_own_kernels(g, training, own, cudnn)) return own;
+  return cudnn;
 }
 
 }  // namespace whisker::cuda

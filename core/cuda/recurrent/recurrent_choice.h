@@ -8,7 +8,6 @@
 #include "core/cuda/recurrent/persistent/persistent_layers.h"
 
 #include <map>
-#include <optional>
 #include <string>
 
 namespace whisker::cuda {
@@ -17,16 +16,17 @@ class RecurrentChoice : Autotuned {
  public:
   using Autotuned::Autotuned;
 
-  /// True: the persistent kernels. Timed only where `training`.
-  bool by_own_kernels(const RecurrentGeometry& g, bool training, PersistentLayers own,
-                      CudnnRecurrent cudnn);
+  /// `own` or `cudnn`. Timed only where `training`.
+  RecurrentKernels& choose(const RecurrentGeometry& g, bool training, PersistentLayers& own,
+                           CudnnRecurrent& cudnn);
   /// Forgets the choices: after a change of options or of the table.
   void clear() { choices_.clear(); }
 
  private:
-  /// Nullopt where nothing could be timed.
-  std::optional<bool> timed(const RecurrentGeometry& g, PersistentLayers& own,
-                            CudnnRecurrent& cudnn);
+  /// True: the persistent kernels.
+  bool by_own_kernels(const RecurrentGeometry& g, bool training, PersistentLayers& own,
+                      CudnnRecurrent& cudnn);
+  float milliseconds(const RecurrentGeometry& g, RecurrentKernels& layers, float hopeless);
 
   std::map<std::string, bool> choices_;  // by the table's key
 };

@@ -1,34 +1,44 @@
-// Recurrent layers by cuDNN. Without dropout all layers are one call; with dropout each layer is
-// one, since Whisker draws the masks (core/backend/dropout_mask.h). cuDNN reads all weights from
-// one block: they are copied into it before every call, and gradients out of it afterwards.
-// Sequences of different lengths: VariableLengthCudnn.
+// Recurrent layers by cuDNN: all layers in one call; with dropout one layer per call, since Whisker
+// draws the masks (core/backend/dropout_mask.h); over sequences of different lengths one cell.
+// cuDNN reads all weights from one block: they are copied into it before every call, and gradients
+// out of it afterwards. The host never reads a length, so a step can be captured.
+//
+// Note [Flagged steps]
+// Over sequences of different lengths a cell computes its valid steps first (the backward direction
+// in reverse). The steps after them have an input of zeros and one more feature, the flag, which is
+// 1. The weights of the flag saturate the gates: an lstm keeps c, a gru keeps h, an rnn's state is
+// -1 (tanh) or 0 (relu). So the last c is that of the last valid step and later states stay
+// bounded. Saturated gates have a slope of exactly 0: no gradient passes through these steps. h is
+// read at the last valid step, and its gradient enters there. Zeros follow the flag up to a
+// multiple of 8 features, for tensor cores.
+//
+// Note [cuDNN's reserve]
+// cuDNN's backward changes the reserve that its forward filled. An eager backward pass works on a
+// copy, since the same graph may run backward again (retain_graph). A captured pass, which is a
+// training step, needs none.
 #pragma once
 
-#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plans.h"
-
-#include <vector>
+#include "core/backend/recurrent.h"
+#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
 
 namespace whisker::cuda {
 
-class CudnnRecurrent {
+class CudnnRecurrent final : public RecurrentKernels {
  public:
   CudnnRecurrent(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans)
-      : context_(context), allocator_(allocator), algorithms_(plans) {}
+      : context_(context), allocator_(allocator), plans_(plans) {}
 
-  /// As the methods of RecurrentKernels, for a `g` without lengths.
-  int64_t reserve_bytes(const RecurrentGeometry& g);
-  void forward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out);
+  int64_t reserve_bytes(const RecurrentGeometry& g) override;
+  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+               const RecurrentOutputs& out) override;
+  /// Changes the reserve in a capture: call it once after each forward.
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
-                const RecurrentGradients& gradients);
+                const RecurrentGradients& gradients) override;
 
  private:
-  struct Segment;
-  /// The calls that compute the layers; `reserve_bytes`, unless null, receives their reserve.
-  std::vector<Segment> segments(const RecurrentGeometry& g, bool training, int64_t* reserve_bytes);
-
   Context& context_;
   Allocator& allocator_;
-  CudnnRecurrentPlans& algorithms_;
+  CudnnRecurrentPlans& plans_;
 };
 
 }  // namespace whisker::cuda
