@@ -26,7 +26,7 @@ __device__ Offsets offsets_of(const BroadcastGeometry& g, const Divisors<Index>&
 /// A pack of an operand, or the element that is all of it. Each has registers of its own: those of
 /// a pack could be written only once its load has come, and later loads would wait.
 template <class T, int N>
-struct Operand {
+struct LoadedOperand {
   PackBytes<T, N> pack;
   T element;
 
@@ -46,8 +46,7 @@ struct Operand {
 };
 
 /// Blocks of broadcast_kernel per multiprocessor, against memory's latency: below compute
-/// capability
-// 8.0 one holds 1,024 threads.
+/// capability 8.0 one holds 1,024 threads.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 inline constexpr int broadcast_blocks = 4;
 #else
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(block_threads, sizeof(Index) == 4 ? broadcast_
   constexpr int together = 2;
   for (int64_t first = first_item(); first < g.count; first += together * item_step()) {
     // All loads start before the first is used.
-    Operand<T, N> left[together], right[together];
+    LoadedOperand<T, N> left[together], right[together];
 #pragma unroll
     for (int k = 0; k < together; ++k) {
       const int64_t i = first + k * item_step();
