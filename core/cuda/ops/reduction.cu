@@ -223,12 +223,12 @@ class Reduction final : public ReductionKernels, CudaKernels {
 
   void reduce(ReduceOp op, const ReduceGeometry& g, const Tensor& x, const Tensor& y) override {
     const double scale = op == ReduceOp::mean ? 1 / static_cast<double>(g.reduce_count) : 1;
-    reduce_axes({op, static_cast<float>(scale)}, g, x.dtype(), x.raw(), nullptr, channels(y));
+    reduce_axes({op, static_cast<float>(scale)}, g, x.dtype(), x.raw(), nullptr, operand(y));
   }
 
   void sum_products(const ReduceGeometry& g, const Tensor& a, const Tensor& b,
                     const Tensor& y) override {
-    reduce_axes({ReduceOp::sum, 1}, g, y.dtype(), a.raw(), b.raw(), channels(y));
+    reduce_axes({ReduceOp::sum, 1}, g, y.dtype(), a.raw(), b.raw(), operand(y));
   }
 
   void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <string_view>
 
@@ -205,21 +206,22 @@ CudnnRecurrentPlans::Plan CudnnRecurrentPlans::make(const RecurrentGeometry& g,
 // Both passes on random operands, so small that no state grows from step to step.
 float CudnnRecurrentPlans::milliseconds(const RecurrentGeometry& g, CudnnRecurrentPlan& plan,
                                         float hopeless) {
-  DriverMemories memory(allocator_);
+  std::deque<DriverMemory> memory;
+  const auto take = [&](int64_t bytes) { return memory.emplace_back(allocator_, bytes).data(); };
   const auto noise = [&](int64_t bytes, double most) {
-    void* const x = memory.take(bytes);
+    void* const x = take(bytes);
     kernels::noise(context_.stream(), g.dtype, static_cast<float>(most), x, bytes / width_of(g));
     return x;
   };
   const int64_t input_bytes = sequence_bytes(g, g.features);
   const RecurrentCall call{
       .x = noise(input_bytes, 1),
-      .y = memory.take(result_bytes(g)),
+      .y = take(result_bytes(g)),
       .weights = noise(plan.weight_bytes(), 1 / std::sqrt(static_cast<double>(g.hidden))),
-      .workspace = memory.take(plan.workspace_bytes()),
-      .reserve = memory.take(plan.reserve_bytes())};
+      .workspace = take(plan.workspace_bytes()),
+      .reserve = take(plan.reserve_bytes())};
   void* const dy = noise(result_bytes(g), 1);
-  void* const dx = memory.take(input_bytes);
+  void* const dx = take(input_bytes);
   void* const dweights = noise(plan.weight_bytes(), 0);  // zeros
   const auto both_passes = [&] {
     plan.forward(call, nullptr, nullptr);
