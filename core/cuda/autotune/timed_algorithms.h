@@ -5,8 +5,8 @@
 
 #include "core/backend/autotuner.h"
 #include "core/cuda/autotune/algorithm.h"
-#include "core/cuda/autotune/autotuned.h"
 #include "core/cuda/autotune/stopwatch.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/runtime/add_time.h"
 
 #include <algorithm>
@@ -18,12 +18,20 @@
 
 namespace whisker::cuda {
 
+/// Version of Whisker's kernels and of the table's words: raise it when a kernel is added or
+/// becomes faster, or a word changes, so that earlier choices are timed again.
+inline constexpr int64_t own_kernels = 6;
+
+/// Kinds of requests in the table; stored ones call gemms products.
+inline constexpr const char *convolution_rows = "convolutions", *gemm_rows = "products",
+                            *recurrent_rows = "recurrent";
+
 template <class Request, class Operands>
-class TimedAlgorithms : protected Autotuned {
+class TimedAlgorithms : protected CudaKernels {
  public:
   /// `kind` is that of the rows in the table.
-  TimedAlgorithms(const Autotuned& base, const char* kind)
-      : Autotuned(base), tuner_(table_, kind) {}
+  TimedAlgorithms(CudaDevice& device, const char* kind)
+      : CudaKernels(device), tuner_(device.table, kind) {}
   virtual ~TimedAlgorithms() = default;
 
   void run(const Request& request, const Operands& operands) {
@@ -31,7 +39,7 @@ class TimedAlgorithms : protected Autotuned {
     if (!choice) {
       const AddTime timer(context_.start_times().plans);
       choice = &tuner_.add(request, first(request, operands));
-    } else if (!choice->settled && budget_.may_search(context_.stream())) {
+    } else if (!choice->settled && device_.budget.may_search(context_.stream())) {
       search(request, operands, *choice);
     }
     const Pointer algorithm = choice->algorithm;
@@ -90,7 +98,7 @@ class TimedAlgorithms : protected Autotuned {
     float least = std::numeric_limits<float>::infinity();
     try {
       prepare(request, operands);
-      const SearchBudget::Use use(budget_);
+      const SearchBudget::Use use(device_.budget);
       Stopwatch stopwatch(context_, allocator_);
       const Choice fastest = tuner_.fastest(
           request,
@@ -103,7 +111,7 @@ class TimedAlgorithms : protected Autotuned {
                          [&](double seconds) {
                            return std::isinf(least) ||
                                   use.seconds() + seconds <=
-                                      std::min(longest_seconds, budget_.worth(least));
+                                      std::min(longest_seconds, device_.budget.worth(least));
                          }});
           },
           [&](const Algorithm<Operands>& candidate, float hopeless) {

@@ -1,17 +1,44 @@
-// The backend's construction, options and properties.
+// The backend's construction, options, timed choices and properties.
 #include "core/cuda/backend/cuda_backend.h"
 
-#include "core/cuda/backend/algorithm_choices.h"
+#include "core/cuda/convolution/conv_algorithms.h"
+#include "core/cuda/gemm/gemm_algorithms.h"
+#include "core/cuda/recurrent/recurrent_algorithms.h"
 #include "core/cuda/runtime/check.h"
+#include "core/cuda/runtime/cublas_lt.h"
 #include "core/nvidia/cuda_usable.h"
 
 namespace whisker::cuda {
+namespace {
+
+AutotuneTable::Environment environment_of(const Context& context) {
+  return {{"cudnn", static_cast<int64_t>(cudnnGetVersion())},
+          {"cublas_lt", static_cast<int64_t>(cublas_lt().get_version())},
+          {"kernels", own_kernels},
+          {"device", std::string(context.properties().name)}};
+}
+
+// What the table holds is found there again.
+void forget_choices(CudaDevice& device) {
+  device.convolutions->clear();
+  device.gemms->clear();
+  device.recurrent->clear();
+}
+
+}  // namespace
 
 CudaDevice::CudaDevice(int index)
     : context(index),
       allocator(context),
       staging(context),
-      algorithms(std::make_unique<AlgorithmChoices>(context, allocator, options)) {}
+      table({convolution_rows, gemm_rows, recurrent_rows},
+            [this] { return environment_of(context); }),
+      gemms(std::make_unique<GemmAlgorithms>(*this, gemm_rows)),
+      convolutions(std::make_unique<ConvAlgorithms>(*this, convolution_rows)),
+      recurrent(std::make_unique<RecurrentAlgorithms>(*this)) {
+  budget.set_limit(options.search_seconds);
+  budget.set_uses(options.search_uses);
+}
 CudaDevice::~CudaDevice() = default;
 
 CudaBackend::CudaBackend(int index)
@@ -40,7 +67,24 @@ void CudaBackend::set_options(const CudaOptions& options) {
   same_choices.search_uses = device_.options.search_uses;
   const bool forget = same_choices != device_.options;
   device_.options = options;
-  device_.algorithms->options_changed(device_.options, forget);
+  // Recurrent layers keep to their choice; what nobody timed is chosen again once there is time.
+  // Nothing of theirs is kept between steps.
+  if (options.search_seconds > device_.budget.limit()) device_.recurrent->clear();
+  device_.budget.set_limit(options.search_seconds);
+  device_.budget.set_uses(options.search_uses);
+  if (!forget) return;
+  device_.table.clear();
+  forget_choices(device_);
+}
+
+std::string CudaBackend::export_algorithms() const {
+  return device_.table.text();
+}
+
+void CudaBackend::import_algorithms(std::string_view text) {
+  device_.context.enter();
+  device_.table.add(text);
+  forget_choices(device_);
 }
 
 std::vector<BackendProperty> CudaBackend::properties() const {

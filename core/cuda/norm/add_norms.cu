@@ -5,7 +5,7 @@
 #include "core/backend/fused_ops.h"
 #include "core/cuda/device_code/many_channel_sums.cuh"
 #include "core/cuda/norm/row_pass.cuh"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 
 #include <algorithm>
 

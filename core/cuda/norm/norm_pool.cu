@@ -4,7 +4,7 @@
 // then a strip kernel gathers dz as pooling does and computes dx from dz and x.
 #include "core/backend/fused_ops.h"
 #include "core/cuda/norm/row_pass.cuh"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/ops/pooling.cuh"
 #include "core/cuda/ops/pooling_strips.cuh"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backend/normalization.h"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 
 namespace whisker::cuda {
 

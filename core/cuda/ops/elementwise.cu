@@ -8,7 +8,7 @@
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/broadcast.cuh"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/ops/elementwise.h"
 #include "core/cuda/ops/number.cuh"
 

@@ -6,7 +6,7 @@
 #include "core/backend/reduction.h"
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/memory/operand.h"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/ops/pooling.cuh"
 #include "core/cuda/ops/pooling.h"
 #include "core/cuda/ops/pooling_strips.cuh"

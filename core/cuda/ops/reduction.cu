@@ -12,7 +12,7 @@
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/columns.cuh"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 
 #include <algorithm>
 #include <limits>

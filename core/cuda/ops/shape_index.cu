@@ -4,7 +4,7 @@
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/operand.h"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/ops/fault.cuh"
 #include "core/cuda/ops/walk.cuh"
 

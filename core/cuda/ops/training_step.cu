@@ -9,7 +9,7 @@
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/columns.cuh"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/ops/optimizer.cuh"
 
 namespace whisker::cuda {

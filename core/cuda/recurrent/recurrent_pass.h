@@ -3,9 +3,10 @@
 #pragma once
 
 #include "core/backend/recurrent_operands.h"
-#include "core/cuda/ops/elementwise.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/elementwise.h"
 #include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 
@@ -53,9 +54,9 @@ inline char* advance(const void* memory, int64_t bytes) {
 /// The operands of one call of RecurrentKernels, which outlive it.
 class RecurrentPass {
  protected:
-  RecurrentPass(Context& context, Allocator& allocator, const RecurrentGeometry& g,
-                const RecurrentInputs& in, const RecurrentOutputs& out)
-      : context_(context), allocator_(allocator), g_(g), in_(in), out_(out) {}
+  RecurrentPass(CudaDevice& device, const RecurrentGeometry& g, const RecurrentInputs& in,
+                const RecurrentOutputs& out)
+      : context_(device.context), allocator_(device.allocator), g_(g), in_(in), out_(out) {}
 
   /// The part of the states (cells, batch, output or hidden) that begins at `cell`; null stays
   /// null.

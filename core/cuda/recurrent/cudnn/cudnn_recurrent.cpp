@@ -1,5 +1,6 @@
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
 
+#include "core/cuda/recurrent/recurrent_algorithms.h"
 #include "core/cuda/recurrent/recurrent_pass.h"
 #include "core/cuda/runtime/streams.h"
 
@@ -28,7 +29,7 @@ struct Segments {
   int64_t reserve_bytes = 0;
 };
 
-Segments segments_of(CudnnRecurrentPlans& plans, const RecurrentGeometry& g, bool training) {
+Segments segments_of(RecurrentAlgorithms& algorithms, const RecurrentGeometry& g, bool training) {
   const int64_t cells = g.lengths ? 1 : g.dropout > 0 ? g.directions : g.cells();
   Segments segments;
   int64_t& at = segments.reserve_bytes;
@@ -40,7 +41,7 @@ Segments segments_of(CudnnRecurrentPlans& plans, const RecurrentGeometry& g, boo
     own.layers = cells / own.directions;
     own.lengths = false;
     own.dropout = 0;
-    CudnnRecurrentPlan& plan = plans.plan(own, training);
+    CudnnRecurrentPlan& plan = algorithms.plan(own, training);
     segments.all.push_back({.geometry = own,
                             .first_cell = first,
                             .layer = layer,
@@ -58,10 +59,10 @@ Segments segments_of(CudnnRecurrentPlans& plans, const RecurrentGeometry& g, boo
 /// A level are the segments that read the same input.
 class CudnnPass : RecurrentPass {
  public:
-  CudnnPass(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans,
-            const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out)
-      : RecurrentPass(context, allocator, g, in, out),
-        segments_(segments_of(plans, g, out.reserve.defined()).all) {}
+  CudnnPass(CudaDevice& device, const RecurrentGeometry& g, const RecurrentInputs& in,
+            const RecurrentOutputs& out)
+      : RecurrentPass(device, g, in, out),
+        segments_(segments_of(*device.recurrent, g, out.reserve.defined()).all) {}
 
   void forward() {
     const void* input = x_;
@@ -247,17 +248,17 @@ class CudnnPass : RecurrentPass {
 }  // namespace
 
 int64_t CudnnRecurrent::reserve_bytes(const RecurrentGeometry& g) {
-  return segments_of(plans_, g, true).reserve_bytes;
+  return segments_of(*device_.recurrent, g, true).reserve_bytes;
 }
 
 void CudnnRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                              const RecurrentOutputs& out) {
-  CudnnPass(context_, allocator_, plans_, g, in, out).forward();
+  CudnnPass(device_, g, in, out).forward();
 }
 
 void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                               const RecurrentOutputs& out, const RecurrentGradients& gradients) {
-  CudnnPass(context_, allocator_, plans_, g, in, out).backward(gradients);
+  CudnnPass(device_, g, in, out).backward(gradients);
 }
 
 }  // namespace whisker::cuda

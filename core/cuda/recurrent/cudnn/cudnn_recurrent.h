@@ -19,14 +19,13 @@
 #pragma once
 
 #include "core/backend/recurrent.h"
-#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
+#include "core/cuda/memory/cuda_device.h"
 
 namespace whisker::cuda {
 
-class CudnnRecurrent final : public RecurrentKernels {
+class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
  public:
-  CudnnRecurrent(Context& context, Allocator& allocator, CudnnRecurrentPlans& plans)
-      : context_(context), allocator_(allocator), plans_(plans) {}
+  explicit CudnnRecurrent(CudaDevice& device) : CudaKernels(device) {}
 
   int64_t reserve_bytes(const RecurrentGeometry& g) override;
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
@@ -34,11 +33,6 @@ class CudnnRecurrent final : public RecurrentKernels {
   /// Changes the reserve in a capture: call it once after each forward.
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
                 const RecurrentGradients& gradients) override;
-
- private:
-  Context& context_;
-  Allocator& allocator_;
-  CudnnRecurrentPlans& plans_;
 };
 
 }  // namespace whisker::cuda

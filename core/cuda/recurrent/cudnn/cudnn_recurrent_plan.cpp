@@ -1,25 +1,11 @@
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
 
-#include "core/cuda/autotune/stopwatch.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
-#include "core/cuda/runtime/libraries.h"
 
 #include <algorithm>
-#include <cmath>
-#include <deque>
-#include <limits>
-#include <string_view>
 
 namespace whisker::cuda {
 namespace {
-
-struct Algorithm {
-  cudnnRNNAlgo_t id;
-  std::string_view name;
-};
-constexpr Algorithm algorithms[] = {{CUDNN_RNN_ALGO_STANDARD, "standard"},
-                                    {CUDNN_RNN_ALGO_PERSIST_STATIC, "persistent"},
-                                    {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persistent small"}};
 
 cudnnDataType_t data_type(DType dtype) {
   if (dtype == DType::bf16) return CUDNN_DATA_BFLOAT16;
@@ -68,9 +54,9 @@ void describe_steps(cudnnRNNDataDescriptor_t descriptor, const RecurrentGeometry
 }  // namespace
 
 CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
-                                       const RecurrentGeometry& g, cudnnRNNAlgo_t algorithm,
-                                       bool tf32)
-    : context_(context), g_(g) {
+                                       const RecurrentGeometry& g,
+                                       const CudnnRecurrentAlgorithm& algorithm, bool tf32)
+    : context_(context), g_(g), name_(algorithm.name) {
   if (g.projection >= g.hidden) {
     fail(ErrorKind::usage,
          "recurrent: on a GPU a projection is smaller than hidden, got {} for {} hidden units.",
@@ -80,7 +66,7 @@ CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
   cudnn::check(cudnnSetDropoutDescriptor(dropout_.raw(), handle, 0, nullptr, 0, 0),
                "cudnnSetDropoutDescriptor");
   cudnn::check(cudnnSetRNNDescriptor_v8(
-                   rnn_.raw(), algorithm, mode_of(g.kind),
+                   rnn_.raw(), algorithm.id, mode_of(g.kind),
                    g.bias ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_NO_BIAS,
                    g.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                    CUDNN_LINEAR_INPUT, data_type(g.dtype), CUDNN_DATA_FLOAT, math_of(g, tf32),
@@ -188,90 +174,6 @@ void CudnnRecurrentPlan::backward_weights(const RecurrentCall& call, void* dweig
                                           static_cast<size_t>(workspace_bytes_), call.workspace,
                                           static_cast<size_t>(reserve_bytes_), call.reserve),
                "cudnnRNNBackwardWeights_v8");
-}
-
-std::string describe(const RecurrentGeometry& g, bool tf32) {
-  return fmt::format("{} {} x({},{},{}) hidden {} projection {} layers {} directions {}{}{}{}",
-                     name_of(g.kind), name_of(g.dtype), g.steps, g.batch, g.features, g.hidden,
-                     g.projection, g.layers, g.directions, g.bias ? " bias" : "",
-                     g.lengths ? " lengths" : "", tf32 && g.dtype == DType::f32 ? " tf32" : "");
-}
-
-CudnnRecurrentPlans::Plan CudnnRecurrentPlans::make(const RecurrentGeometry& g,
-                                                    cudnnRNNAlgo_t algorithm) {
-  for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
-  return std::make_unique<CudnnRecurrentPlan>(context_, allocator_, g, algorithm, tf32());
-}
-
-// Both passes on random operands, so small that no state grows from step to step.
-float CudnnRecurrentPlans::milliseconds(const RecurrentGeometry& g, CudnnRecurrentPlan& plan,
-                                        float hopeless) {
-  std::deque<DriverMemory> memory;
-  const auto take = [&](int64_t bytes) { return memory.emplace_back(allocator_, bytes).data(); };
-  const auto noise = [&](int64_t bytes, double most) {
-    void* const x = take(bytes);
-    kernels::noise(context_.stream(), g.dtype, static_cast<float>(most), x, bytes / width_of(g));
-    return x;
-  };
-  const int64_t input_bytes = sequence_bytes(g, g.features);
-  const RecurrentCall call{
-      .x = noise(input_bytes, 1),
-      .y = take(result_bytes(g)),
-      .weights = noise(plan.weight_bytes(), 1 / std::sqrt(static_cast<double>(g.hidden))),
-      .workspace = take(plan.workspace_bytes()),
-      .reserve = take(plan.reserve_bytes())};
-  void* const dy = noise(result_bytes(g), 1);
-  void* const dx = take(input_bytes);
-  void* const dweights = noise(plan.weight_bytes(), 0);  // zeros
-  const auto both_passes = [&] {
-    plan.forward(call, nullptr, nullptr);
-    plan.backward_data(call, dy, nullptr, nullptr, dx, nullptr, nullptr);
-    plan.backward_weights(call, dweights);
-  };
-  return Stopwatch(context_, allocator_).median(both_passes, hopeless);
-}
-
-CudnnRecurrentPlans::Plan CudnnRecurrentPlans::fastest(const RecurrentGeometry& g,
-                                                       const std::string& request) {
-  const SearchBudget::Use use(budget_);
-  Plan best;
-  float best_time = std::numeric_limits<float>::infinity();
-  std::string_view best_name;
-  bool shortage = false;
-  for (const Algorithm& algorithm : algorithms) {
-    try {
-      Plan plan = make(g, algorithm.id);
-      const float time = milliseconds(g, *plan, best_time);
-      if (time >= best_time) continue;
-      best_time = time;
-      best = std::move(plan);
-      best_name = algorithm.name;
-    } catch (const OutOfMemory&) {
-      shortage = true;  // this run uses the fastest of the others, the table gets none
-    } catch (const Error&) {
-      // Not supported for this geometry.
-    }
-  }
-  if (!best) return make(g, CUDNN_RNN_ALGO_STANDARD);  // untimed, or throws the reason
-  if (!shortage) table_.set(recurrent_rows, request, std::string(best_name));
-  return best;
-}
-
-CudnnRecurrentPlan& CudnnRecurrentPlans::plan(const RecurrentGeometry& g, bool training) {
-  const std::string request = describe(g, tf32());
-  Plan& plan = plans_[training ? request : request + " inference"];
-  if (plan) return *plan;
-  if (const auto known = table_.find(recurrent_rows, request)) {
-    for (const Algorithm& algorithm : algorithms) {
-      if (*known == algorithm.name) plan = make(g, algorithm.id);
-    }
-  }
-  const bool choice = !options_.deterministic;  // the standard algorithm repeats bit for bit
-  if (!plan && training && choice && budget_.may_search(context_.stream())) {
-    plan = fastest(g, request);
-  }
-  if (!plan) plan = make(g, CUDNN_RNN_ALGO_STANDARD);
-  return *plan;
 }
 
 }  // namespace whisker::cuda

@@ -1,16 +1,15 @@
-// What cuDNN needs for consecutive recurrent layers of one geometry (descriptors, workspace sizes,
-// the position of each parameter in its block of weights), and which of its algorithms computes.
+// What cuDNN needs for consecutive recurrent layers of one geometry by one of its algorithms:
+// descriptors, workspace sizes, the position of each parameter in its block of weights.
 #pragma once
 
 #include "core/backend/recurrent_operands.h"
-#include "core/cuda/autotune/autotuned.h"
+#include "core/cuda/memory/allocator.h"
 #include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <cudnn.h>
@@ -42,12 +41,25 @@ struct RecurrentCall {
   void* reserve = nullptr;        // reserve_bytes(); null: no backward pass will follow
 };
 
+/// One of cuDNN's algorithms, and its name in the autotune table.
+struct CudnnRecurrentAlgorithm {
+  cudnnRNNAlgo_t id;
+  std::string_view name;
+};
+/// The first computes everything, and repeats bit for bit.
+inline constexpr CudnnRecurrentAlgorithm cudnn_recurrent_algorithms[] = {
+    {CUDNN_RNN_ALGO_STANDARD, "standard"},
+    {CUDNN_RNN_ALGO_PERSIST_STATIC, "persistent"},
+    {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persistent small"}};
+
 /// All sequences have the full length `steps`.
 class CudnnRecurrentPlan {
  public:
   /// `g` without dropout. Throws device where cuDNN does not support it by this algorithm.
   CudnnRecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
-                     cudnnRNNAlgo_t algorithm, bool tf32);
+                     const CudnnRecurrentAlgorithm& algorithm, bool tf32);
+
+  std::string name() const { return std::string(name_); }
 
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }  ///< enough for every pass
@@ -82,6 +94,7 @@ class CudnnRecurrentPlan {
 
   Context& context_;
   RecurrentGeometry g_;
+  std::string_view name_;
   CudnnHandle<cudnnRNNDescriptor_t, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor> rnn_;
   CudnnHandle<cudnnDropoutDescriptor_t, cudnnCreateDropoutDescriptor, cudnnDestroyDropoutDescriptor>
       dropout_;
@@ -89,29 +102,6 @@ class CudnnRecurrentPlan {
   TensorHandle h_, c_;
   int64_t weight_bytes_ = 0, workspace_bytes_ = 0, reserve_bytes_ = 0;
   std::vector<WeightRegion> regions_;
-};
-
-/// Text that identifies the geometry, but for dropout: the key of the autotune table.
-std::string describe(const RecurrentGeometry& g, bool tf32);
-
-/// Chooses cuDNN's algorithm: the autotune table's choice, or the standard one; in training, while
-/// searching is allowed, the fastest by timing. The reserve depends on it, so a choice is final.
-class CudnnRecurrentPlans : Autotuned {
- public:
-  using Autotuned::Autotuned;
-
-  /// `g` has no dropout. Timed only where `training`. Throws device where cuDNN cannot.
-  CudnnRecurrentPlan& plan(const RecurrentGeometry& g, bool training);
-  /// Forgets the choices: after a change of options or of the table.
-  void clear() { plans_.clear(); }
-
- private:
-  using Plan = std::unique_ptr<CudnnRecurrentPlan>;
-  Plan make(const RecurrentGeometry& g, cudnnRNNAlgo_t algorithm);
-  Plan fastest(const RecurrentGeometry& g, const std::string& request);
-  float milliseconds(const RecurrentGeometry& g, CudnnRecurrentPlan& plan, float hopeless);
-
-  std::map<std::string, Plan> plans_;  // by describe()
 };
 
 }  // namespace whisker::cuda

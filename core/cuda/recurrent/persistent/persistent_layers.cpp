@@ -36,10 +36,9 @@ struct Launch {
 
 class PersistentPass : RecurrentPass {
  public:
-  PersistentPass(Context& context, Allocator& allocator, GemmAlgorithms& gemms, bool tf32,
-                 const PersistentTiling& tiling, const RecurrentGeometry& g,
-                 const RecurrentInputs& in, const RecurrentOutputs& out)
-      : RecurrentPass(context, allocator, g, in, out), gemms_(gemms), tf32_(tf32), tiling_(tiling) {
+  PersistentPass(CudaDevice& device, bool tf32, const PersistentTiling& tiling,
+                 const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out)
+      : RecurrentPass(device, g, in, out), gemms_(*device.gemms), tf32_(tf32), tiling_(tiling) {
     const int64_t together = tiling.cells / g.directions;
     for (int64_t layer = 0; layer < g.layers; layer += together) {
       launches_.push_back({.first = layer, .layers = std::min(together, g.layers - layer)});
@@ -290,12 +289,12 @@ int64_t PersistentLayers::reserve_bytes(const RecurrentGeometry& g) {
 
 void PersistentLayers::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                const RecurrentOutputs& out) {
-  PersistentPass(context_, allocator_, gemms_, tf32(), *tiling(g), g, in, out).forward();
+  PersistentPass(device_, tf32(), *tiling(g), g, in, out).forward();
 }
 
 void PersistentLayers::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                                 const RecurrentOutputs& out, const RecurrentGradients& gradients) {
-  PersistentPass(context_, allocator_, gemms_, tf32(), *tiling(g), g, in, out).backward(gradients);
+  PersistentPass(device_, tf32(), *tiling(g), g, in, out).backward(gradients);
 }
 
 }  // namespace whisker::cuda

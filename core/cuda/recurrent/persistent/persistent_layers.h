@@ -3,20 +3,17 @@
 #pragma once
 
 #include "core/backend/recurrent.h"
-#include "core/cuda/gemm/gemm_algorithms.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
-#include "core/nvidia/cuda_library.h"
 
 #include <optional>
 
 namespace whisker::cuda {
 
-class PersistentLayers final : public RecurrentKernels {
+/// f32 is supported only where options allow to round to tf32.
+class PersistentLayers final : public RecurrentKernels, CudaKernels {
  public:
-  /// f32 is supported only where `options` allow to round to tf32.
-  PersistentLayers(Context& context, Allocator& allocator, GemmAlgorithms& gemms,
-                   const CudaOptions& options)
-      : context_(context), allocator_(allocator), gemms_(gemms), options_(options) {}
+  explicit PersistentLayers(CudaDevice& device) : CudaKernels(device) {}
 
   /// Whether kernels fit `g` on this GPU.
   bool fits(const RecurrentGeometry& g) const { return tiling(g).has_value(); }
@@ -29,13 +26,7 @@ class PersistentLayers final : public RecurrentKernels {
                 const RecurrentGradients& gradients) override;
 
  private:
-  bool tf32() const { return options_.tf32 && !options_.deterministic; }
   std::optional<PersistentTiling> tiling(const RecurrentGeometry& g) const;
-
-  Context& context_;
-  Allocator& allocator_;
-  GemmAlgorithms& gemms_;
-  const CudaOptions& options_;
 };
 
 }  // namespace whisker::cuda

@@ -1,5 +1,5 @@
 // A search should cost less than it can save.
-#include "core/cuda/autotune/search_budget.h"
+#include "core/cuda/runtime/search_budget.h"
 
 #include <cmath>
 

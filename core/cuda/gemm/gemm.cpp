@@ -2,11 +2,10 @@
 // activation the epilogue of the weight gradient's gemm computes the bias gradient.
 #include "core/backend/gemm.h"
 
-#include "core/cuda/backend/algorithm_choices.h"
 #include "core/cuda/gemm/gemm_algorithms.h"
 #include "core/cuda/gemm/small_linear.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
-#include "core/cuda/ops/cuda_kernels.h"
 #include "core/cuda/ops/output_gradient.h"
 
 #include <algorithm>
@@ -40,9 +39,9 @@ class Gemms final : public GemmKernels, CudaKernels {
                                 .a_stride = g.a_batch_stride,
                                 .b_stride = g.b_batch_stride,
                                 .tf32 = tf32()};
-      algorithms_.gemms().run(request, {.a = advance(a, first * g.a_batch_stride),
-                                        .b = advance(b, first * g.b_batch_stride),
-                                        .y = advance(y, first * g.m * g.n)});
+      gemms_.run(request, {.a = advance(a, first * g.a_batch_stride),
+                           .b = advance(b, first * g.b_batch_stride),
+                           .y = advance(y, first * g.m * g.n)});
     }
   }
 
@@ -52,8 +51,8 @@ class Gemms final : public GemmKernels, CudaKernels {
     if (is_small(g)) {
       return small_linear(context_, g, in.x.raw(), in.w.raw(), b, y.raw());
     }
-    linear_gemm(algorithms_.gemms(), g, tf32(),
-                {.x = in.x.raw(), .w = in.w.raw(), .bias = b, .y = y.raw()}, context_.stream());
+    linear_gemm(gemms_, g, tf32(), {.x = in.x.raw(), .w = in.w.raw(), .bias = b, .y = y.raw()},
+                context_.stream());
   }
 
   void linear_backward(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
@@ -79,24 +78,26 @@ class Gemms final : public GemmKernels, CudaKernels {
                       scratch ? scratch->data() : nullptr, pointer(out.db), context_, allocator_);
     }
     if (out.dw.defined()) {  // dw (out,in) = dz^T (rows,out) x (rows,in)
-      algorithms_.gemms().run({.dtype = g.dtype,
-                               .m = g.out,
-                               .n = g.in,
-                               .k = g.rows,
-                               .transpose_a = true,
-                               .epilogue = together ? GemmEpilogue::row_sums : GemmEpilogue::none,
-                               .tf32 = tf32()},
-                              {.a = dz,
-                               .b = saved.x.raw(),
-                               .y = out.dw.raw(),
-                               .bias = together ? out.db.raw() : nullptr});
+      gemms_.run({.dtype = g.dtype,
+                  .m = g.out,
+                  .n = g.in,
+                  .k = g.rows,
+                  .transpose_a = true,
+                  .epilogue = together ? GemmEpilogue::row_sums : GemmEpilogue::none,
+                  .tf32 = tf32()},
+                 {.a = dz,
+                  .b = saved.x.raw(),
+                  .y = out.dw.raw(),
+                  .bias = together ? out.db.raw() : nullptr});
     }
     if (out.dx.defined()) {
-      algorithms_.gemms().run(
-          {.dtype = g.dtype, .m = g.rows, .n = g.in, .k = g.out, .tf32 = tf32()},
-          {.a = dz, .b = saved.w.raw(), .y = out.dx.raw()});
+      gemms_.run({.dtype = g.dtype, .m = g.rows, .n = g.in, .k = g.out, .tf32 = tf32()},
+                 {.a = dz, .b = saved.w.raw(), .y = out.dx.raw()});
     }
   }
+
+ private:
+  GemmAlgorithms& gemms_ = *device_.gemms;
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
-// The base of a GPU's kernel families, and the functions that make them. A family's class stands
-// beside its kernels; it takes tensors and launches. This header is light, as .cu files are
-// compiled three times: who uses the timed choices includes core/cuda/backend/algorithm_choices.h.
+// A GPU, and the base of its kernel families with the functions that make them. A family's class
+// stands beside its kernels; it takes tensors and launches. This header is light, as .cu files are
+// compiled three times.
 #pragma once
 
+#include "core/backend/autotune_table.h"
 #include "core/cuda/memory/allocator.h"
 #include "core/cuda/memory/upload.h"
 #include "core/cuda/runtime/context.h"
+#include "core/cuda/runtime/search_budget.h"
 #include "core/nvidia/cuda_library.h"
 
 #include <memory>
@@ -32,9 +34,11 @@ class TrainingStepKernels;
 
 namespace whisker::cuda {
 
-class AlgorithmChoices;
+class ConvAlgorithms;
+class GemmAlgorithms;
+class RecurrentAlgorithms;
 
-/// A GPU's memory, streams and options. It outlives the calls of its families.
+/// A GPU's memory, streams, options and timed choices. It outlives the calls of its families.
 struct CudaDevice {
   explicit CudaDevice(int index);
   ~CudaDevice();
@@ -49,7 +53,11 @@ struct CudaDevice {
   Allocator allocator;
   Uploader staging;
   CudaOptions options;
-  std::unique_ptr<AlgorithmChoices> algorithms;
+  SearchBudget budget;
+  AutotuneTable table;
+  std::unique_ptr<GemmAlgorithms> gemms;
+  std::unique_ptr<ConvAlgorithms> convolutions;
+  std::unique_ptr<RecurrentAlgorithms> recurrent;
 };
 
 class CudaKernels {
@@ -64,7 +72,6 @@ class CudaKernels {
   Context& context_ = device_.context;
   Allocator& allocator_ = device_.allocator;
   const CudaOptions& options_ = device_.options;
-  AlgorithmChoices& algorithms_ = *device_.algorithms;
 };
 
 std::shared_ptr<ElementwiseKernels> make_elementwise(CudaDevice& device);

@@ -2,11 +2,10 @@
 // gradients: each pass is a request to ConvAlgorithms. A gradient of the weights alone may be
 // computed straight from dy; that of the input is made from dz.
 #include "core/backend/convolution.h"
-
-#include "core/cuda/backend/algorithm_choices.h"
+#include "core/cuda/convolution/conv_algorithms.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
-#include "core/cuda/ops/cuda_kernels.h"
 
 namespace whisker::cuda {
 namespace {
@@ -52,13 +51,12 @@ class Convolution final : public ConvolutionKernels, public ConvPoolKernels, Cud
     const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
     const AlignedInput b(context_, allocator_, in.b), residual(context_, allocator_, in.residual);
     AlignedOutput result(context_, allocator_, y);
-    algorithms_.convolutions().run(
-        {.geometry = g, .residual = in.residual.defined(), .tf32 = tf32()},
-        {.x = x.data(),
-         .w = w.data(),
-         .b = b.data(),
-         .y = result.data(),
-         .residual = residual.data()});
+    convolutions_.run({.geometry = g, .residual = in.residual.defined(), .tf32 = tf32()},
+                      {.x = x.data(),
+                       .w = w.data(),
+                       .b = b.data(),
+                       .y = result.data(),
+                       .residual = residual.data()});
     result.finish();
   }
 
@@ -76,9 +74,9 @@ class Convolution final : public ConvolutionKernels, public ConvPoolKernels, Cud
     const ConvolutionOperands operands{
         .x = x.data(), .w = w.data(), .b = b.data(), .y = y.raw(), .argmax = pointer(workspace)};
     if (is_epilogue(g.pool) && is_aligned(operands.y) && is_aligned(operands.argmax)) {
-      algorithms_.convolutions().run(request, operands);
+      convolutions_.run(request, operands);
     } else {
-      algorithms_.convolutions().forward_unfused(request, &g.pool, operands);
+      convolutions_.forward_unfused(request, &g.pool, operands);
     }
   }
 
@@ -103,12 +101,14 @@ class Convolution final : public ConvolutionKernels, public ConvPoolKernels, Cud
     const bool from_dy = operands.w && !out.dx.defined() && weights.has_epilogue() &&
                          (!pool || (is_epilogue(*pool) && is_aligned(operands.argmax)));
     if (from_dy) {
-      algorithms_.convolutions().run(weights, operands);
+      convolutions_.run(weights, operands);
     } else {
-      algorithms_.convolutions().backward_unfused(weights, pool, operands, memory.of_input());
+      convolutions_.backward_unfused(weights, pool, operands, memory.of_input());
     }
     memory.finish();
   }
+
+  ConvAlgorithms& convolutions_ = *device_.convolutions;
 };
 
 }  // namespace

@@ -1,13 +1,13 @@
 // Convolutions fused with batch norms: depthwise ones by requests to ConvAlgorithms, pointwise ones
 // by core/cuda/fused_conv_norm/pointwise.h.
 #include "core/backend/fused_ops.h"
-#include "core/cuda/backend/algorithm_choices.h"
+#include "core/cuda/convolution/conv_algorithms.h"
 #include "core/cuda/fused_conv_norm/norm_kernels.h"
 #include "core/cuda/fused_conv_norm/pointwise.h"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/norm/batch_norm.h"
-#include "core/cuda/ops/cuda_kernels.h"
 
 namespace whisker::cuda {
 namespace {
@@ -27,9 +27,8 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
   void convolve(const Conv2dGeometry& g, const AffineInputs& in, const SummedOutput& out) override {
     context_.enter();
     const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
-    algorithms_.convolutions().run(
-        {.geometry = g, .sums = true},
-        {.x = x.data(), .w = w.data(), .y = out.y.raw(), .sums = f32(out.sums)});
+    convolutions_.run({.geometry = g, .sums = true},
+                      {.x = x.data(), .w = w.data(), .y = out.y.raw(), .sums = f32(out.sums)});
   }
 
   void statistics(const TrainingNorm& norm) override {
@@ -52,8 +51,7 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
                                        .sums = f32(out.sums),
                                        .norm = image_norm(norm)};
     if (depthwise_takes_norm(g)) {
-      return algorithms_.convolutions().run({.geometry = g, .sums = true, .normalised = true},
-                                            operands);
+      return convolutions_.run({.geometry = g, .sums = true, .normalised = true}, operands);
     }
     pointwise_forward(context_, allocator_, g, operands);
   }
@@ -89,8 +87,8 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
         .pass = ConvolutionPass::backward_weights, .geometry = g, .normalised = true};
     NormGradients& out = o.norm_gradients;
     if (dw) {
-      algorithms_.convolutions().run(
-          request, {.x = const_cast<void*>(out.x), .w = dw, .y = o.y, .norm = o.norm});
+      convolutions_.run(request,
+                        {.x = const_cast<void*>(out.x), .w = dw, .y = o.y, .norm = o.norm});
     }
     if (!o.x && !out.dgamma && !out.dbeta) return;
     const Scratch factors(allocator_, 3 * g.c * int64_t{sizeof(float)});
@@ -98,7 +96,7 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
     out.x_factor = out.dz_factor + g.c;
     out.offset = out.dz_factor + 2 * g.c;
     request.pass = ConvolutionPass::backward_input;
-    algorithms_.convolutions().run(request, o);
+    convolutions_.run(request, o);
     if (!o.x || g.stride_h != 1) return;  // else dx is dz
     kernels::apply_norm_gradient(context_, norm.geometry,
                                  {.dz = o.x,
@@ -109,6 +107,8 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
                                   .offset = out.offset,
                                   .dx = o.x});
   }
+
+  ConvAlgorithms& convolutions_ = *device_.convolutions;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "core/backend/autotuner.h"
 #include "core/cuda/attention/cudnn_attention.h"
 #include "core/cuda/memory/aligned.h"
-#include "core/cuda/ops/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/ops/losses.h"
 #include "core/cuda/runtime/add_time.h"
 
