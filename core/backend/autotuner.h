@@ -12,7 +12,6 @@
 
 #include "core/backend/autotune_table.h"
 #include "core/backend/geometry.h"
-#include "core/error.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -81,8 +80,9 @@ class Autotuner {
   /// Settles on the fastest of the candidates, stores its name, and returns it; null where none
   /// works. propose(consider) names the candidates: consider(name, make) makes one, unless it was
   /// considered before, and returns the shortest time so far. milliseconds(algorithm, hopeless)
-  /// may stop beyond `hopeless`. The fastest is not chosen where fits(algorithm) is false. Throws
-  /// OutOfMemory where memory did not suffice to time any.
+  /// may stop beyond `hopeless`. The fastest is not chosen where fits(algorithm) is false. An
+  /// error of kind device is a failure of the table's, unless it is Unsupported. Throws OutOfMemory
+  /// where memory did not suffice to time any.
   template <class Propose, class Milliseconds, class Fits>
   Choice fastest(const Request& request, const Propose& propose, const Milliseconds& milliseconds,
                  const Fits& fits) {
@@ -101,8 +101,12 @@ class Autotuner {
         }
       } catch (const OutOfMemory& error) {
         shortage = error;
-      } catch (const Error&) {
-        // This candidate fails; the others are considered all the same.
+      } catch (const Unsupported&) {
+        // The others are considered.
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::device) throw;
+        table_->add_failure(fmt::format("autotuner: {}: '{}' failed and is not used: {}",
+                                        request.describe(), name, error.what()));
       }
       return least;
     });

@@ -30,6 +30,7 @@ class CudaBackend final : public Backend {
   std::vector<BackendProperty> properties() const override;
   std::string export_algorithms() const override;
   void import_algorithms(std::string_view text) override;
+  std::vector<std::string> take_failures() { return device_.table.take_failures(); }
 
   void* allocate(int64_t bytes, MemoryCategory category) override {
     return device_.allocator.allocate(bytes, category);

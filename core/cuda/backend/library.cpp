@@ -38,7 +38,8 @@ constexpr CudaInterface offered{
     .start_times = [](const Backend& b) { return own(b).context().start_times(); },
     .open = [](Backend& b, CudaLibrary library) { own(b).context().open(library); },
     .stream = [](const Backend& b) -> void* { return own(b).context().stream(); },
-    .make_side_stream = [](Backend& b) { return own(b).make_side_stream(); }};
+    .make_side_stream = [](Backend& b) { return own(b).make_side_stream(); },
+    .take_failures = [](Backend& b) { return own(b).take_failures(); }};
 
 }  // namespace
 }  // namespace whisker::cuda

@@ -13,9 +13,11 @@ namespace whisker::cuda {
 namespace {
 
 void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    fail(ErrorKind::device, "cuBLASLt: {}: {}", call, cublas_lt().get_status_string(status));
-  }
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const std::string message =
+      fmt::format("cuBLASLt: {}: {}", call, cublas_lt().get_status_string(status));
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) throw Unsupported(message);
+  fail(ErrorKind::device, "{}", message);
 }
 
 cudaDataType_t data_type(DType dtype) {

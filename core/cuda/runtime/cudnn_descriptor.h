@@ -13,7 +13,8 @@
 
 namespace whisker::cuda::cudnn {
 
-/// Throws device, with `call` and cuDNN's message, unless `status` is a success.
+/// Throws device, with `call` and cuDNN's message, unless `status` is a success; Unsupported where
+/// it says so.
 void check(cudnnStatus_t status, std::string_view call);
 /// False when `status` says that cuDNN does not support what was asked; as check() otherwise.
 bool supported(cudnnStatus_t status, std::string_view call);

@@ -1,10 +1,13 @@
 // The autotuner: the fastest candidate serves and is stored; where memory is short it only serves.
 #include "core/backend/autotuner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace whisker::test {
 namespace {
+
+using ::testing::ElementsAre;
 
 struct Request {
   int64_t size = 0;
@@ -13,7 +16,9 @@ struct Request {
   size_t hash() const { return WordHash().add(size).value(); }
 };
 
-/// An algorithm that takes `time`; short of memory where that is negative, broken where it is 0.
+constexpr float unsupported = -2, wrong = -3;
+
+/// An algorithm that takes `time`; broken where that is 0, short of memory where it is -1.
 struct Candidate {
   std::string text;
   float time = 1;
@@ -36,7 +41,9 @@ class AutotunerTest : public ::testing::Test {
           }
         },
         [](const Candidate& c, float) {
-          if (c.time < 0) throw OutOfMemory("short", 0);
+          if (c.time == -1) throw OutOfMemory("short", 0);
+          if (c.time == unsupported) throw Unsupported("unsupported");
+          if (c.time == wrong) fail(ErrorKind::internal, "wrong");
           if (c.time == 0) fail(ErrorKind::device, "broken");
           return c.time;
         },
@@ -55,6 +62,18 @@ TEST_F(AutotunerTest, TheFastestServesAndIsStored) {
   EXPECT_TRUE(choice.settled && !choice.lacks_memory);
   EXPECT_EQ(stored(), "b");
   EXPECT_EQ(made_, 4) << "a candidate is made once";
+  EXPECT_THAT(table_.take_failures(),
+              ElementsAre("autotuner: size 7: 'broken' failed and is not used: broken"));
+  EXPECT_TRUE(table_.take_failures().empty());
+}
+
+TEST_F(AutotunerTest, WhatALibraryDoesNotSupportIsNoFailure) {
+  EXPECT_EQ(fastest_of({{"unsupported", unsupported}, {"a", 3}}).algorithm->name(), "a");
+  EXPECT_TRUE(table_.take_failures().empty());
+}
+
+TEST_F(AutotunerTest, AFaultOfOursEndsTheSearch) {
+  EXPECT_THROW(fastest_of({{"a", 3}, {"wrong", wrong}}), Error);
 }
 
 TEST_F(AutotunerTest, WhereMemoryIsShortOthersServeUntilItIsNot) {
