@@ -78,7 +78,12 @@ class TimedAlgorithms : protected CudaKernels {
             .multiprocessor_bytes = context_.properties().sharedMemPerMultiprocessor};
   }
   bool fits(const Algorithm<Operands>& algorithm) const {
-    return can_allocate(allocator_, algorithm.workspace_bytes());
+    try {
+      const Scratch probe(allocator_, algorithm.workspace_bytes());
+      return true;
+    } catch (const OutOfMemory&) {
+      return false;
+    }
   }
 
  private:

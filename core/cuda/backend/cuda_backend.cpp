@@ -1,11 +1,14 @@
-// The backend's construction, options, timed choices and properties.
+// The backend's construction, options, timed choices, properties, and what it makes of images.
 #include "core/cuda/backend/cuda_backend.h"
 
 #include "core/cuda/convolution/conv_algorithms.h"
 #include "core/cuda/gemm/gemm_algorithms.h"
+#include "core/cuda/image/image_pipeline.h"
+#include "core/cuda/image/jpeg_decoder.h"
 #include "core/cuda/recurrent/recurrent_algorithms.h"
 #include "core/cuda/runtime/check.h"
 #include "core/cuda/runtime/cublas_lt.h"
+#include "core/error.h"
 #include "core/nvidia/cuda_usable.h"
 
 namespace whisker::cuda {
@@ -106,6 +109,21 @@ std::vector<BackendProperty> CudaBackend::properties() const {
   const auto libraries = cuda_libraries();
   all.insert(all.end(), libraries.begin(), libraries.end());
   return all;
+}
+
+std::unique_ptr<ImagePipeline> CudaBackend::make_image_pipeline() {
+  device_.context.enter();  // here, as its events are made before the body of its constructor
+  return std::make_unique<CudaImagePipeline>(device_.context, device_.allocator);
+}
+
+std::shared_ptr<JpegDecoder> CudaBackend::make_jpeg_decoder(std::string& why) {
+  try {
+    device_.context.enter();
+    return std::make_shared<CudaJpegDecoder>(device_.context);
+  } catch (const Error& error) {
+    why = error.what();
+    return nullptr;
+  }
 }
 
 }  // namespace whisker::cuda

@@ -1,7 +1,6 @@
 // The backend's memory beside its allocator: who holds what of the GPU, pinned memory, copies,
 // captures.
 #include "core/cuda/backend/cuda_backend.h"
-#include "core/cuda/memory/capture.h"
 #include "core/cuda/runtime/check.h"
 #include "core/nvidia/nvml.h"
 

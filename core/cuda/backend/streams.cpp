@@ -9,27 +9,6 @@
 namespace whisker::cuda {
 namespace {
 
-/// An event with a time, which a replay of a captured record() sets again.
-class TimedEvent {
- public:
-  TimedEvent() { check(cudaEventCreate(&event_), "making an event"); }
-  ~TimedEvent() { cudaEventDestroy(event_); }
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-
-  void record(cudaStream_t stream) {
-    const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
-    check(cudaEventRecordWithFlags(event_, stream, flags), "recording an event");
-  }
-  /// An error unless the GPU has passed both.
-  cudaError_t time_since(const TimedEvent& earlier, float& milliseconds) const {
-    return cudaEventElapsedTime(&milliseconds, earlier.event_, event_);
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 class Clock final : public DeviceClock {
  public:
   explicit Clock(Context& context) : context_(context) {}

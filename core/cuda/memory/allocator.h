@@ -18,6 +18,10 @@
 #include <utility>
 #include <vector>
 
+namespace whisker {
+class CapturedGraph;
+}  // namespace whisker
+
 namespace whisker::cuda {
 
 // Note [Graph pool]
@@ -139,6 +143,11 @@ class Allocator {
 /// Memory of the current device from the driver (free it with cudaFree), or null when it has none
 /// left; also while capturing.
 char* allocated_by_driver(int64_t bytes);
+
+/// The work that the calling thread enqueues in work(), to be replayed, with memory from the graph
+/// pool (Note [Graph pool]). Throws what work() throws, and device when it cannot be captured.
+std::unique_ptr<CapturedGraph> captured(Context& context, Allocator& allocator,
+                                        const std::function<void()>& work);
 
 /// Device memory for the length of a scope, counted as workspace. Work enqueued on the compute
 /// stream within the scope may use it: its next user is ordered after that.

@@ -1,5 +1,6 @@
-#include "core/cuda/memory/capture.h"
-
+// Captured work: a CUDA graph, recorded from the compute stream and launched into it.
+#include "core/backend/backend.h"
+#include "core/cuda/memory/allocator.h"
 #include "core/cuda/runtime/check.h"
 
 #include <memory>

@@ -2,6 +2,7 @@
 #include "core/cuda/memory/growing_segment.h"
 
 #include "core/cuda/runtime/check.h"
+#include "core/cuda/runtime/libraries.h"
 #include "core/error.h"
 
 #include <algorithm>
@@ -28,18 +29,11 @@ struct Driver {
   PFN_cuMemSetAccess_v10020 set_access = find("cuMemSetAccess");
 
  private:
-  struct Found {
-    void* function = nullptr;
-    template <class F>
-    operator F*() const {  // NOLINT: one expression per member above
-      return reinterpret_cast<F*>(function);
-    }
-  };
-  Found find(const char* name, unsigned version = 10020) {
-    Found found;
+  FoundFunction find(const char* name, unsigned version = 10020) {
+    FoundFunction found;
     cudaDriverEntryPointQueryResult result{};
-    const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found.function, version,
-                                                               cudaEnableDefault, &result);
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion(name, &found.address, version, cudaEnableDefault, &result);
     complete = complete && error == cudaSuccess && result == cudaDriverEntryPointSuccess;
     return found;
   }

@@ -18,6 +18,15 @@ inline std::string version_text(size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
+/// A function found at run time, as the pointer that it initialises.
+struct FoundFunction {
+  void* address = nullptr;
+  template <class F>
+  operator F*() const {  // NOLINT: one expression per member of a table
+    return reinterpret_cast<F*>(address);
+  }
+};
+
 /// The file that holds the function, as it was loaded.
 template <class Function>
 std::string file_of(Function* function) {
