@@ -6,7 +6,7 @@
 #include "core/cuda/attention/cudnn_attention.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/cuda_device.h"
-#include "core/cuda/ops/losses.h"
+#include "core/cuda/ops/launchers.h"
 #include "core/cuda/runtime/add_time.h"
 
 namespace whisker::cuda {

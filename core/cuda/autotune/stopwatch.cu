@@ -2,6 +2,7 @@
 // (core/tensor/philox.h).
 #include "core/cuda/autotune/stopwatch.h"
 #include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/error.h"
 #include "core/tensor/philox.h"
 
@@ -45,10 +46,9 @@ __global__ void __launch_bounds__(block_threads) noise_kernel(float most, T* y, 
 void noise(cudaStream_t stream, DType dtype, float most, void* y, int64_t count) {
   if (count == 0) return;
   visit_real(dtype, [&]<class T>() {
-    noise_kernel<<<grid_for((count + 3) / 4), block_threads, 0, stream>>>(most, static_cast<T*>(y),
-                                                                          count);
+    launch_kernel(stream, "making random operands", grid_for((count + 3) / 4), noise_kernel<T>,
+                  most, y, count);
   });
-  check_launch("making random operands");
 }
 
 }  // namespace kernels

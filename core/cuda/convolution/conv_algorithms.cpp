@@ -2,8 +2,7 @@
 #include "core/cuda/convolution/conv_algorithms.h"
 
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/ops/output_gradient.h"
-#include "core/cuda/ops/pooling.h"
+#include "core/cuda/ops/launchers.h"
 
 #include <optional>
 

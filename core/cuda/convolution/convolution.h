@@ -34,7 +34,7 @@ inline bool pads_evenly(const Conv2dGeometry& g) {
 /// the two and, when `pooled`, max-pooling of 2x2 windows with stride 2 behind them. A
 /// backward_weights request with a bias also computes db; with an activation it reads dy and the
 /// activation's result, when pooled those of the pooled image and argmax
-/// (core/cuda/ops/pooling.h). A backward_input request has no epilogue.
+/// (core/cuda/ops/launchers.h). A backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};

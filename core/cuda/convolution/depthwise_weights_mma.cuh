@@ -18,7 +18,6 @@
 #include "core/cuda/convolution/depthwise_norm.cuh"
 #include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/device_code/shared_memory.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -366,9 +365,8 @@ MmaSplit mma_split(const Conv2dGeometry& g, const KernelSite& site) {
 }
 
 template <class T, int K, int S>
-void backward_weights_mma(const KernelSite& site, const Conv2dGeometry& g,
-                          const MmaSplit& split, const ImageNorm& norm, const void* x,
-                          const void* dy, void* partial) {
+void backward_weights_mma(const KernelSite& site, const Conv2dGeometry& g, const MmaSplit& split,
+                          const ImageNorm& norm, const void* x, const void* dy, void* partial) {
   if constexpr (sizeof(T) == 2) {
     const auto kernel = backward_weights_mma_kernel<T, K, S>;
     const auto bytes = static_cast<size_t>(split.shared_bytes());

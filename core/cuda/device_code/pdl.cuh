@@ -34,12 +34,33 @@ Parameter parameter(const Argument& argument) {
   }
 }
 
-/// kernel<<<blocks, block_threads, 0, stream>>>(arguments...); an error names the kernel as `name`.
+/// Blocks of a launch.
+struct Blocks {
+  dim3 grid, block;
+  size_t shared_bytes;
+  Blocks(unsigned count) : Blocks(dim3(count)) {}
+  Blocks(dim3 blocks, dim3 threads = block_threads, size_t shared = 0)
+      : grid(blocks), block(threads), shared_bytes(shared) {}
+};
+/// kernel<<<blocks, stream>>>(arguments...); an error names the kernel as `name`.
 template <class... Parameters, class... Arguments>
-void launch_kernel(cudaStream_t stream, const char* name, unsigned blocks,
+void launch_kernel(cudaStream_t stream, const char* name, const Blocks& blocks,
                    void (*kernel)(Parameters...), const Arguments&... arguments) {
-  kernel<<<blocks, block_threads, 0, stream>>>(parameter<Parameters>(arguments)...);
+  kernel<<<blocks.grid, blocks.block, blocks.shared_bytes, stream>>>(
+      parameter<Parameters>(arguments)...);
   check_launch(name);
+}
+
+/// Lets launches of `kernel` have `bytes` of dynamic shared memory, beyond the 48 KiB that every
+/// kernel may have. What they had before stays allowed: launches with more may have been captured.
+template <class Kernel>
+void allow_shared_memory(Kernel* kernel, size_t bytes) {
+  cudaFuncAttributes now{};
+  check(cudaFuncGetAttributes(&now, kernel), "asking for a kernel's attributes");
+  const auto wanted = static_cast<int>(bytes);
+  if (wanted <= now.maxDynamicSharedSizeBytes) return;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, wanted),
+        "asking for shared memory");
 }
 
 #ifdef WHISKER_NO_PDL

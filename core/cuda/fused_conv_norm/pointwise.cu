@@ -3,7 +3,6 @@
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/device_code/shared_memory.h"
 #include "core/cuda/fused_conv_norm/pointwise.h"
 #include "core/cuda/fused_conv_norm/pointwise_gradients.cuh"
 #include "core/cuda/runtime/check.h"

@@ -1,6 +1,6 @@
 #include "core/cuda/gemm/gemm_algorithms.h"
 
-#include "core/cuda/ops/output_gradient.h"
+#include "core/cuda/ops/launchers.h"
 
 namespace whisker::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // The ring of pinned memory, and the kernel of small uploads. The kernel reads host memory through
 // unified addressing (CUDA C++ Programming Guide, "Mapped Memory"): whole words where the target is
 // aligned, then the remaining bytes.
-#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/upload.h"
 #include "core/cuda/runtime/check.h"
 
@@ -35,17 +35,14 @@ __global__ void __launch_bounds__(block_threads)
 
 /// `pinned` is 16-byte aligned.
 void copy_by_kernel(cudaStream_t stream, const void* pinned, void* device, int64_t bytes) {
-  const auto* const from = static_cast<const uint8_t*>(pinned);
-  auto* const to = static_cast<uint8_t*>(device);
+  const auto launch = [&]<class Word>() {
+    launch_kernel(stream, "upload", grid_for(bytes / int64_t{sizeof(Word)}), copy_kernel<Word>,
+                  pinned, device, bytes);
+  };
   const auto address = reinterpret_cast<uintptr_t>(device);
-  if (address % sizeof(uint4) == 0) {
-    copy_kernel<uint4><<<grid_for(bytes / 16), block_threads, 0, stream>>>(from, to, bytes);
-  } else if (address % sizeof(uint32_t) == 0) {
-    copy_kernel<uint32_t><<<grid_for(bytes / 4), block_threads, 0, stream>>>(from, to, bytes);
-  } else {
-    copy_kernel<uint8_t><<<grid_for(bytes), block_threads, 0, stream>>>(from, to, bytes);
-  }
-  check_launch("upload");
+  if (address % sizeof(uint4) == 0) return launch.operator()<uint4>();
+  if (address % sizeof(uint32_t) == 0) return launch.operator()<uint32_t>();
+  launch.operator()<uint8_t>();
 }
 
 }  // namespace

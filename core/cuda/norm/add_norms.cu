@@ -4,8 +4,8 @@
 // rows.
 #include "core/backend/fused_ops.h"
 #include "core/cuda/device_code/many_channel_sums.cuh"
-#include "core/cuda/norm/row_pass.cuh"
 #include "core/cuda/memory/cuda_device.h"
+#include "core/cuda/norm/row_pass.cuh"
 
 #include <algorithm>
 

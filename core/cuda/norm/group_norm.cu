@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(channel_sums_threads)
 // tickets would not suffice for more.
 struct ExampleLayout {
   ChannelLayout layout;
-  dim3 grid;
+  Blocks blocks;
   int64_t partials_bytes;
 
   static ExampleLayout of(const Context& context, const GroupNormGeometry& g, int pack) {
@@ -206,7 +206,8 @@ struct ExampleLayout {
     if (int64_t{t.tiles} * g.n > Context::ticket_count) t.split_rows(1);
     return {
         .layout = t,
-        .grid = dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
+        .blocks = {dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
+                   t.threads()},
         .partials_bytes = t.chunks > 1 ? g.n * t.chunks * g.channels * int64_t{sizeof(float2)} : 0};
   }
 };
@@ -225,16 +226,12 @@ void Normalization::group_norm(const GroupNormGeometry& g, const NormInputs& in,
   const auto run = [&]<class T, int V>() {
     const ExampleLayout e = ExampleLayout::of(context_, g, V);
     const Scratch partials(allocator_, e.partials_bytes);
-    channel_moments_kernel<T, V><<<e.grid, e.layout.threads(), 0, context_.stream()>>>(
-        g, e.layout, {partials.as<float2>(), context_.tickets()}, p.x.as<const T>(),
-        moments.as<float2>());
-    check_launch("group_norm moments");
-    group_statistics_kernel<<<group_blocks(g), block_threads, 0, context_.stream()>>>(
-        g, moments.as<float2>(), p.mean.as<float>(), p.inv_std.as<float>());
-    check_launch("group_norm statistics");
-    normalise_groups_kernel<T, V>
-        <<<e.grid, e.layout.threads(), 0, context_.stream()>>>(g, e.layout, p);
-    check_launch("group_norm");
+    const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+    launch_kernel(stream(), "group_norm moments", e.blocks, channel_moments_kernel<T, V>, g,
+                  e.layout, memory, in.x, moments.data());
+    launch_kernel(stream(), "group_norm statistics", group_blocks(g), group_statistics_kernel, g,
+                  moments.data(), out.mean, out.inv_std);
+    launch_kernel(stream(), "group_norm", e.blocks, normalise_groups_kernel<T, V>, g, e.layout, p);
   };
   with_packs(in.x.dtype(), g.channels, run, p.x.data, p.y.data);
 }
@@ -246,13 +243,12 @@ void Normalization::group_norm_backward(const GroupNormGeometry& g, const NormSa
   const DeviceNormGrads out = grads.map(operand);
   const Scratch sums(allocator_, g.n * g.channels * int64_t{sizeof(float2)});
   const auto run = [&]<class T, int V>() {
-    const auto* const of_y = static_cast<const T*>(dy.raw());
     const ExampleLayout e = ExampleLayout::of(context_, g, V);
     {
       const Scratch partials(allocator_, e.partials_bytes);
-      channel_gradients_kernel<T, V><<<e.grid, e.layout.threads(), 0, context_.stream()>>>(
-          g, e.layout, {partials.as<float2>(), context_.tickets()}, p, of_y, sums.as<float2>());
-      check_launch("group_norm_backward sums");
+      const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+      launch_kernel(stream(), "group_norm_backward sums", e.blocks, channel_gradients_kernel<T, V>,
+                    g, e.layout, memory, p, dy, sums.data());
     }
     if (out.dgamma.data || out.dbeta.data) {
       launch_sums("group_norm_backward parameters", context_, allocator_,
@@ -261,12 +257,10 @@ void Normalization::group_norm_backward(const GroupNormGeometry& g, const NormSa
     }
     if (!out.dx.data) return;
     const Scratch means(allocator_, g.n * g.groups * int64_t{sizeof(float2)});
-    group_gradients_kernel<<<group_blocks(g), block_threads, 0, context_.stream()>>>(
-        g, sums.as<float2>(), p.gamma, means.as<float2>());
-    check_launch("group_norm_backward groups");
-    group_norm_input_kernel<T, V><<<e.grid, e.layout.threads(), 0, context_.stream()>>>(
-        g, e.layout, p, of_y, means.as<float2>(), out.dx.as<T>());
-    check_launch("group_norm_backward input");
+    launch_kernel(stream(), "group_norm_backward groups", group_blocks(g), group_gradients_kernel,
+                  g, sums.data(), p.gamma, means.data());
+    launch_kernel(stream(), "group_norm_backward input", e.blocks, group_norm_input_kernel<T, V>, g,
+                  e.layout, p, dy, means.data(), grads.dx);
   };
   with_packs(dy.dtype(), g.channels, run, p.x.data, dy.raw(), out.dx.data);
 }

@@ -292,12 +292,11 @@ void Normalization::layer_norm(const LayerNormGeometry& g, const NormInputs& in,
   const DeviceNorm p = device_norm(in, out);
   const auto run = [&]<class T, int V>() {
     with_rows<T, V>(context_, g, [&]<class Rows>(Rows rows, unsigned blocks, size_t vector_bytes) {
-      layer_norm_kernel<Rows>
-          <<<blocks, block_threads, 2 * vector_bytes, context_.stream()>>>(rows, g, p);
+      launch_kernel(stream(), "layer_norm", {blocks, block_threads, 2 * vector_bytes},
+                    layer_norm_kernel<Rows>, rows, g, p);
     });
   };
   with_packs(in.x.dtype(), g.features, run, p.x.data, p.y.data);
-  check_launch("layer_norm");
 }
 
 void Normalization::layer_norm_backward(const LayerNormGeometry& g, const NormSaved& saved,
@@ -306,18 +305,16 @@ void Normalization::layer_norm_backward(const LayerNormGeometry& g, const NormSa
   const DeviceNorm p = device_norm(saved);
   const DeviceNormGrads out = grads.map(operand);
   const auto run = [&]<class T, int V>() {
-    const auto* const of_y = static_cast<const T*>(dy.raw());
     if (out.dx.data) {
       with_rows<T, V>(context_, g, [&]<class Rows>(Rows rows, unsigned blocks, size_t bytes) {
-        layer_norm_input_kernel<Rows>
-            <<<blocks, block_threads, bytes, context_.stream()>>>(rows, g, p, of_y, out.dx.as<T>());
+        launch_kernel(stream(), "layer_norm_backward input", {blocks, block_threads, bytes},
+                      layer_norm_input_kernel<Rows>, rows, g, p, dy, grads.dx);
       });
-      check_launch("layer_norm_backward input");
     }
     if (!out.dgamma.data && !out.dbeta.data) return;
     launch_sums("layer_norm_backward parameters", context_, allocator_,
                 sums_layout(context_, g.rows, g.features, V), layer_norm_parameters_kernel<T, V>, p,
-                of_y, out);
+                dy, out);
   };
   with_packs(dy.dtype(), g.features, run, p.x.data, dy.raw(), out.dx.data);
 }

@@ -3,8 +3,8 @@
 // Backward: the norm's own first pass over x_at_argmax computes dz of the windows and the sums;
 // then a strip kernel gathers dz as pooling does and computes dx from dz and x.
 #include "core/backend/fused_ops.h"
-#include "core/cuda/norm/row_pass.cuh"
 #include "core/cuda/memory/cuda_device.h"
+#include "core/cuda/norm/row_pass.cuh"
 #include "core/cuda/ops/pooling.cuh"
 #include "core/cuda/ops/pooling_strips.cuh"
 

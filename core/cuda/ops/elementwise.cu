@@ -6,10 +6,10 @@
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/broadcast.cuh"
-#include "core/cuda/memory/cuda_device.h"
-#include "core/cuda/ops/elementwise.h"
+#include "core/cuda/ops/launchers.h"
 #include "core/cuda/ops/number.cuh"
 
 namespace whisker::cuda {

@@ -6,11 +6,11 @@
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/columns.cuh"
-#include "core/cuda/memory/cuda_device.h"
-#include "core/cuda/ops/fault.cuh"
-#include "core/cuda/ops/losses.h"
+#include "core/cuda/ops/launchers.h"
+#include "core/cuda/runtime/fault.h"
 
 namespace whisker::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/many_channel_sums.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/ops/output_gradient.h"
+#include "core/cuda/ops/launchers.h"
 #include "core/cuda/runtime/check.h"
 
 #include <optional>
@@ -175,12 +175,10 @@ void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, con
   const void* const output = f.kind == Activation::none ? nullptr : y;
   const auto launch = [&]<class T, int N, Slope slope>(const ChannelSums<T>& sums,
                                                        const ChannelSumsLaunch& how) {
-    output_gradient_kernel<T, N, slope>
-        <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
-            sums, f, static_cast<const T*>(output), static_cast<const T*>(dy), static_cast<T*>(dz));
+    launch_kernel(context.stream(), "output gradient", {how.grid, how.block, how.shared_bytes},
+                  output_gradient_kernel<T, N, slope>, sums, f, output, dy, dz);
   };
   with_sums(g, f, db, context, allocator, launch, output, dy, dz);
-  check_launch("output gradient");
 }
 
 void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, const void* dy,
@@ -194,13 +192,10 @@ void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, c
   const void* const output = f.kind == Activation::none ? nullptr : y;
   const auto launch = [&]<class T, int N, Slope slope>(const ChannelSums<T>& sums,
                                                        const ChannelSumsLaunch& how) {
-    window_gradient_kernel<T, N, slope>
-        <<<how.grid, how.block, how.shared_bytes, context.stream()>>>(
-            sums, halves, f, static_cast<const T*>(output), static_cast<const T*>(dy),
-            static_cast<const uint8_t*>(argmax), static_cast<T*>(dz));
+    launch_kernel(context.stream(), "window gradient", {how.grid, how.block, how.shared_bytes},
+                  window_gradient_kernel<T, N, slope>, sums, halves, f, output, dy, argmax, dz);
   };
   with_sums(g, f, db, context, allocator, launch, output, dy, argmax, dz);
-  check_launch("window gradient");
 }
 
 }  // namespace whisker::cuda

@@ -5,10 +5,10 @@
 #include "core/backend/pooling.h"
 #include "core/backend/reduction.h"
 #include "core/cuda/device_code/channels.cuh"
-#include "core/cuda/memory/operand.h"
 #include "core/cuda/memory/cuda_device.h"
+#include "core/cuda/memory/operand.h"
+#include "core/cuda/ops/launchers.h"
 #include "core/cuda/ops/pooling.cuh"
-#include "core/cuda/ops/pooling.h"
 #include "core/cuda/ops/pooling_strips.cuh"
 
 namespace whisker::cuda {

@@ -3,10 +3,10 @@
 #include "core/backend/shape_index.h"
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/memory/operand.h"
 #include "core/cuda/memory/cuda_device.h"
-#include "core/cuda/ops/fault.cuh"
+#include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/walk.cuh"
+#include "core/cuda/runtime/fault.h"
 
 namespace whisker::cuda {
 namespace {

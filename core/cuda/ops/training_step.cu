@@ -7,9 +7,9 @@
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/columns.cuh"
-#include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/ops/optimizer.cuh"
 
 namespace whisker::cuda {

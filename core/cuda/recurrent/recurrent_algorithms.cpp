@@ -1,8 +1,6 @@
 #include "core/cuda/recurrent/recurrent_algorithms.h"
 
-#include "core/cuda/recurrent/cudnn/cudnn_recurrent.h"
-#include "core/cuda/recurrent/persistent/persistent_layers.h"
-#include "core/cuda/recurrent/recurrent_sizes.h"
+#include "core/cuda/recurrent/recurrent_pass.h"
 #include "core/cuda/runtime/libraries.h"
 
 #include <cmath>

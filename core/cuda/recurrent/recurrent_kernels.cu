@@ -1,5 +1,6 @@
 // Memory-bound kernels, small beside the gemms of the cells.
 #include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/recurrent/recurrent_kernels.h"
 
 #include <algorithm>
@@ -121,7 +122,7 @@ void launch_copies(std::span<const Copy> copies, CopyDirection direction, cudaSt
     longest = std::max(longest, batch.words[i]);
   }
   const dim3 grid(std::min(grid_for(longest), 64u), static_cast<unsigned>(copies.size()));
-  batched_copy_kernel<Word><<<grid, block_threads, 0, stream>>>(batch);
+  launch_kernel(stream, "batched_copy", grid, batched_copy_kernel<Word>, batch);
 }
 
 bool aligned_to_16(std::span<const Copy> copies) {
@@ -140,30 +141,27 @@ void reorder_steps(cudaStream_t stream, const Sequences& s, const ReorderedSteps
   const dim3 grid(grid_for(s.steps * s.batch, reordered_rows),
                   std::min(grid_for(width, columns_per_thread * reordered_columns), 1024u));
   visit_real(s.dtype, [&]<class T>() {
-    reorder_steps_kernel<T><<<grid, dim3(reordered_columns, reordered_rows), 0, stream>>>(s, r);
+    launch_kernel(stream, "reorder_steps", {grid, dim3(reordered_columns, reordered_rows)},
+                  reorder_steps_kernel<T>, s, r);
   });
-  check_launch("reorder_steps");
 }
 
 void flag_weights(cudaStream_t stream, RecurrentKind kind, DType dtype, int64_t hidden,
                   const void* w_ih, int64_t features, void* padded, int64_t width) {
   const int64_t rows = RecurrentGeometry{.kind = kind}.gates() * hidden;
   visit_real(dtype, [&]<class T>() {
-    flag_weights_kernel<<<grid_for(rows * width), block_threads, 0, stream>>>(
-        kind, hidden, rows, static_cast<const T*>(w_ih), features, static_cast<T*>(padded), width);
+    launch_kernel(stream, "flag_weights", grid_for(rows * width), flag_weights_kernel<T>, kind,
+                  hidden, rows, w_ih, features, padded, width);
   });
-  check_launch("flag_weights");
 }
 
 void last_results(cudaStream_t stream, const Sequences& s, const void* results, const void* initial,
                   void* last, int64_t extent) {
   if (s.batch == 0) return;
   visit_real(s.dtype, [&]<class T>() {
-    last_results_kernel<<<static_cast<unsigned>(s.batch), block_threads, 0, stream>>>(
-        s, static_cast<const T*>(results), static_cast<const T*>(initial), static_cast<T*>(last),
-        extent);
+    launch_kernel(stream, "last_results", static_cast<unsigned>(s.batch), last_results_kernel<T>, s,
+                  results, initial, last, extent);
   });
-  check_launch("last_results");
 }
 
 void batched_copy(std::span<const Copy> copies, CopyDirection direction, cudaStream_t stream) {
@@ -176,7 +174,6 @@ void batched_copy(std::span<const Copy> copies, CopyDirection direction, cudaStr
     }
     copies = copies.subspan(some.size());
   }
-  check_launch("batched_copy");
 }
 
 }  // namespace whisker::cuda::kernels

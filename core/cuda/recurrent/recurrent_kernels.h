@@ -1,5 +1,5 @@
 // Kernels around recurrent layers: over sequences of different lengths, which are read on the
-// device only (see Note [Flagged steps] in cudnn_recurrent.h), and copies of weights. `dtype` is
+// device only (see Note [Flagged steps] in cudnn_recurrent.cpp), and copies of weights. `dtype` is
 // f32, bf16 or f16.
 #pragma once
 

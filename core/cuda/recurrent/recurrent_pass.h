@@ -1,17 +1,19 @@
-// What the passes over recurrent layers share, by own kernels and by cuDNN: operands, memory,
-// dropout between layers.
+// The two ways to compute recurrent layers, by own kernels and by cuDNN, and what their passes
+// share: operands, memory, dropout between layers.
 #pragma once
 
-#include "core/backend/recurrent_operands.h"
+#include "core/backend/recurrent.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
-#include "core/cuda/ops/elementwise.h"
+#include "core/cuda/ops/launchers.h"
+#include "core/cuda/recurrent/persistent/persistent_recurrent.h"
 #include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 namespace whisker::cuda {
 
@@ -99,6 +101,39 @@ class RecurrentPass {
   RecurrentMemory memory_{context_, allocator_};
   const void* const h_ = memory_.aligned(in_.initial.h);
   const void* const c_ = memory_.aligned(in_.initial.c);
+};
+
+/// By Whisker's persistent kernels, with gemms over all steps before and after them. Lengths are
+/// read on the device only. f32 is supported only where options allow to round to tf32.
+class PersistentLayers final : public RecurrentKernels, CudaKernels {
+ public:
+  explicit PersistentLayers(CudaDevice& device) : CudaKernels(device) {}
+
+  /// Whether kernels fit `g` on this GPU.
+  bool fits(const RecurrentGeometry& g) const { return tiling(g).has_value(); }
+
+  /// `g` fits. Nothing waits for the device; backward does not change the reserve.
+  int64_t reserve_bytes(const RecurrentGeometry& g) override;
+  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+               const RecurrentOutputs& out) override;
+  void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
+                const RecurrentGradients& gradients) override;
+
+ private:
+  std::optional<PersistentTiling> tiling(const RecurrentGeometry& g) const;
+};
+
+/// By cuDNN.
+class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
+ public:
+  explicit CudnnRecurrent(CudaDevice& device) : CudaKernels(device) {}
+
+  int64_t reserve_bytes(const RecurrentGeometry& g) override;
+  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+               const RecurrentOutputs& out) override;
+  /// Changes the reserve in a capture: call it once after each forward.
+  void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
+                const RecurrentGradients& gradients) override;
 };
 
 }  // namespace whisker::cuda

@@ -12,7 +12,6 @@
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/device_code/launch.h"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/device_code/shared_memory.h"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
 

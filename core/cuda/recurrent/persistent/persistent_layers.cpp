@@ -2,10 +2,8 @@
 // The gates (steps, batch, saved_gates hidden) of each cell and an lstm's states c (steps, batch,
 // hidden) in f32, then the result (steps, batch, directions hidden) of each layer but the last.
 // Backward only reads it.
-#include "core/cuda/recurrent/persistent/persistent_layers.h"
-
 #include "core/cuda/gemm/gemm_algorithms.h"
-#include "core/cuda/ops/output_gradient.h"
+#include "core/cuda/ops/launchers.h"
 #include "core/cuda/recurrent/recurrent_pass.h"
 
 #include <algorithm>
