@@ -101,9 +101,8 @@ __global__ void __launch_bounds__(forward_threads, 2)
           if (count == 0) shifts[j] = word;
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            const float deviation = element<T>(word, e) - element<T>(shifts[j], e);
-            sums[j][e] += deviation;
-            squares[j][e] = fmaf(deviation, deviation, squares[j][e]);
+            add_deviation(element<T>(word, e) - element<T>(shifts[j], e), sums[j][e],
+                          squares[j][e]);
           }
         }
         ++count;

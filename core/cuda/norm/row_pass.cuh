@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/norm_formulas.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/norm/batch_norm.h"
 #include "core/cuda/norm/two_channel_sums.cuh"
@@ -16,12 +17,6 @@ namespace whisker::cuda {
 /// would not leave a multiprocessor 32 warps.
 constexpr int half_pack(int pack) {
   return pack > 1 ? pack / 2 : pack;
-}
-
-/// z = (x - mean) scale + beta, scale = gamma inv_std. Forward and backward compute z by this one
-/// expression, so that both find the same sign.
-__device__ inline float normalised(float x, float center, float scale, float shift) {
-  return fmaf(x - center, scale, shift);
 }
 
 /// Factors of z for a thread's channels.
@@ -49,27 +44,6 @@ struct NormFactors {
     return normalised(x, center[v], scale[v], shift[v]);
   }
 };
-
-/// a factor + b other + shift, the second product first: dx of dz and x - mean, or z of two
-/// tensors.
-__device__ inline float two_terms(float a, float factor, float b, float other, float shift) {
-  return fmaf(a, factor, fmaf(b, other, shift));
-}
-
-/// What dx = scale dz + slope (x - mean) + shift owes to the statistics, from sum(dz) and sum(dz (x
-/// - mean)) over `rows`.
-struct ThroughStatistics {
-  float slope, shift;
-
-  __device__ ThroughStatistics(float scale, float inv_std, float sum, float correlation, float rows)
-      : slope(-scale * inv_std * inv_std * correlation / rows), shift(-scale * sum / rows) {}
-};
-
-/// Adds a deviation to the sums of a variance.
-__device__ inline void add_deviation(float deviation, float& sum, float& squares) {
-  sum += deviation;
-  squares = fmaf(deviation, deviation, squares);
-}
 
 /// Stores the gradients of a channel's gamma and beta that are wanted.
 __device__ inline void store_parameters(const DeviceNormGrads& out, int64_t channel, float dbeta,
