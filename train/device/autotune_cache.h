@@ -20,6 +20,6 @@ std::filesystem::path autotune_cache_path(Device device = cpu_device);
 void load_algorithms(Device device);
 /// Stores all choices of this process if there are new ones; none of a deterministic device.
 /// Returns one line for each algorithm that failed when it was timed.
-[[nodiscard]] std::vector<std::string> save_algorithms(Device device);
+std::vector<std::string> save_algorithms(Device device);
 
 }  // namespace whisker
