@@ -4,6 +4,7 @@
 #include "core/backend/attention.h"
 #include "core/backend/backend.h"
 #include "core/backend/fused_ops.h"
+#include "core/backend/recurrent.h"
 #include "core/nvidia/cuda_usable.h"
 #include "layers/batch_norm.h"
 
@@ -168,14 +169,27 @@ KernelWorkspace MemoryPlan::workspace(size_t i, int64_t width) const {
   if (runs_unfused(op)) {
     own += (2 * scores_of(*op.cost.attention) + 4 * results_of(*op.cost.attention)) * width;
   }
-  KernelWorkspace workspace{.forward = own, .backward = own};
-  if (!is_for(DeviceKind::cpu) || !op.cost.convolution) return workspace;
-  Conv2dGeometry g = *op.cost.convolution;
-  g.dtype = dtype_;
+  if (!is_for(DeviceKind::cpu)) return {.forward = own, .backward = own};
+  const bool dx = needs_grad(op.inputs.front());
   bool dw = false;
   for (const auto& parameter : op.layer->own_parameters()) dw = dw || parameter->trainable();
-  const KernelWorkspace kernels =
-      backend_of(cpu_device).convolution().conv2d_workspace(g, needs_grad(op.inputs.front()), dw);
+  Backend& backend = backend_of(cpu_device);
+  if (op.cost.recurrent) {
+    RecurrentGeometry g = *op.cost.recurrent;
+    g.lengths = lengths_;
+    g.dtype = dtype_;
+    const bool every_step = shape(op.output).rank() == 3;
+    KernelWorkspace kernels = backend.recurrent().training_workspace(g, every_step, dx, dw);
+    // Last states of the upper layer alone are read; their gradient is one of all layers'.
+    if (!every_step) kernels.backward += (g.cells() - g.directions) * g.batch * g.output() * width;
+    return kernels;
+  }
+  KernelWorkspace kernels;
+  if (op.cost.convolution) {
+    Conv2dGeometry g = *op.cost.convolution;
+    g.dtype = dtype_;
+    kernels = backend.convolution().conv2d_workspace(g, dx, dw);
+  }
   return {.forward = own + kernels.forward, .backward = own + kernels.backward};
 }
 

@@ -49,6 +49,8 @@ class MemoryPlan {
   std::optional<Device> device() const { return device_; }
   bool is_for(DeviceKind kind) const { return device_ && device_->kind == kind; }
   DType dtype() const { return dtype_; }
+  /// Batches say how long each sequence is (none does before): kernels then copy what they read.
+  void set_lengths(bool lengths) { lengths_ = lengths; }
   bool needs_grad(int value) const { return values_[static_cast<size_t>(value)].needs_grad; }
 
   /// What is fused, for people: "relu into conv2d".
@@ -98,6 +100,7 @@ class MemoryPlan {
   DType dtype_ = DType::f32;
   mutable std::optional<bool> is_here_;  // of the device, once it was asked
   bool recompute_ = false;
+  bool lengths_ = false;
   std::vector<Block> recomputed_;
   std::vector<PlannedOperator> operators_;
   std::vector<PlannedValue> values_;

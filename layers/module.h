@@ -63,7 +63,9 @@ struct OperatorCost {
   int64_t transient_bytes = 0;  ///< worked in while it runs, forward or back, if computed in f32
   std::optional<Conv2dGeometry> convolution = {};   ///< whose kernels have a workspace besides
   std::optional<AttentionGeometry> attention = {};  ///< whose scores are kept where it is unfused
-  bool view = false;                                ///< the output is the input's memory
+  /// Whose kernels, where they say what they work in, take that in place of transient_bytes.
+  std::optional<RecurrentGeometry> recurrent = {};
+  bool view = false;  ///< the output is the input's memory
 };
 
 /// Says that a layer is made over another one's parameters.

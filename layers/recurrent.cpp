@@ -160,6 +160,20 @@ Shape Recurrent::output_shape(const Shape& x) const {
   return {x[o.batch_first ? 0 : 1], width};
 }
 
+RecurrentGeometry Recurrent::geometry(const Shape& x) const {
+  const Options& o = options_;
+  return {.kind = o.kind,
+          .steps = x[o.batch_first ? 1 : 0],
+          .batch = x[o.batch_first ? 0 : 1],
+          .features = o.features,
+          .hidden = o.units,
+          .projection = o.projection,
+          .layers = o.layers,
+          .directions = directions(),
+          .bias = o.bias,
+          .dropout = o.layers > 1 ? o.dropout : 0};
+}
+
 OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
   const Options& o = options_;
   const int64_t positions = x[0] * x[1];  // T N
@@ -180,7 +194,8 @@ OperatorCost Recurrent::cost(const Shape& x, bool x_needs_grad) const {
           .keeps_output = needs && o.return_sequences,
           .kept_elements = needs && !o.return_sequences ? positions * width : 0,
           .kept_bytes = needs ? positions * kept * element_bytes : 0,
-          .transient_bytes = positions * directions() * gates() * o.units * element_bytes};
+          .transient_bytes = positions * directions() * gates() * o.units * element_bytes,
+          .recurrent = geometry(x)};
 }
 
 int Recurrent::add_to(MemoryPlan& plan, int x) const {

@@ -52,6 +52,8 @@ class Recurrent final : public Module {
     std::shared_ptr<Parameter> w_ih, w_hh, b_ih, b_hh, w_hr;
   };
   int64_t directions() const { return options_.bidirectional ? 2 : 1; }
+  /// Of a pass over x, without lengths.
+  RecurrentGeometry geometry(const Shape& x) const;
   int64_t gates() const;
   int64_t output() const { return options_.projection > 0 ? options_.projection : options_.units; }
   int64_t inputs(int64_t layer) const {

@@ -116,7 +116,7 @@ std::string duplicates_of_data(const ImageFolder& train, const ImageFolder* val,
     }
   }
   return report_section("duplicates", "Duplicates",
-                        html + left_out_note(groups.size(), shown, "groups"));
+                        html + left_out_note(groups.size(), shown, "groups", "whisker data check"));
 }
 
 std::string odd_files_of_data(const ImageFolder& train, const ImageFolder* val,
@@ -144,16 +144,18 @@ std::string odd_files_of_data(const ImageFolder& train, const ImageFolder* val,
 
 }  // namespace
 
-std::string left_out_note(size_t all, size_t shown, std::string_view of) {
+std::string left_out_note(size_t all, size_t shown, std::string_view of, std::string_view command) {
   if (all <= shown) return "";
-  return report_note(fmt::format("The first {} of {} {}; whisker data check lists all.",
-                                 grouped(static_cast<int64_t>(shown)),
-                                 grouped(static_cast<int64_t>(all)), of));
+  return report_note(fmt::format("The first {} of {} {}{}.", grouped(static_cast<int64_t>(shown)),
+                                 grouped(static_cast<int64_t>(all)), of,
+                                 command.empty() ? "" : fmt::format("; {} lists all", command)));
 }
 
 std::string bar_of(int64_t count, int64_t most) {
-  return fmt::format("<span class=\"bar\" style=\"width: {:.0f}px\"></span>{}",
-                     200 * static_cast<double>(count) / static_cast<double>(most), grouped(count));
+  return fmt::format(
+      "<span class=\"sized\"><span class=\"bar\" style=\"width: calc({:.3f} * min(200px, 25vw))\">"
+      "</span>{}</span>",
+      static_cast<double>(count) / static_cast<double>(most), grouped(count));
 }
 
 std::string class_sizes_section(std::span<const std::string> classes,
@@ -161,15 +163,16 @@ std::string class_sizes_section(std::span<const std::string> classes,
                                 std::span<const int64_t> val_counts, std::string_view of) {
   const int64_t most = counts.empty() ? 1 : std::max<int64_t>(1, std::ranges::max(counts));
   std::vector<std::string> heads = {"class", std::string(of)};
-  if (!val_counts.empty()) heads.emplace_back("validation");
+  if (!val_counts.empty()) heads = {"class", fmt::format("training {}", of), "validation"};
   HtmlTable table(heads);
   const size_t shown = std::min(counts.size(), most_listed_classes);
   for (size_t c = 0; c < shown; ++c) {
     table.row().text(classes[c]).html(bar_of(counts[c], most));
     if (!val_counts.empty()) table.number(grouped(val_counts[c]));
   }
-  return report_section("classes", "Class sizes",
-                        table.str() + left_out_note(counts.size(), shown, "classes"));
+  return report_section(
+      "classes", "Class sizes",
+      table.str() + left_out_note(counts.size(), shown, "classes", "whisker data stats"));
 }
 
 std::string odd_section(std::string_view heading,
@@ -178,8 +181,8 @@ std::string odd_section(std::string_view heading,
   const size_t shown = std::min(rows.size(), most_odd);
   HtmlTable table;
   for (const auto& [name, reason] : rows.first(shown)) table.row().name(name).lines(reason);
-  std::string html =
-      (rows.empty() ? report_note("None.") : table.str()) + left_out_note(rows.size(), shown, of);
+  std::string html = (rows.empty() ? report_note("None.") : table.str()) +
+                     left_out_note(rows.size(), shown, of, "whisker data check");
   if (!said.empty()) {
     html += fmt::format("<pre>{}</pre>\n", markup(without_folders(said), KeptLines::all));
   }

@@ -31,8 +31,9 @@ class ContactSheet {
   int64_t left_out_ = 0;
 };
 
-/// Note that says how many of `all` are shown; "" where all are.
-std::string left_out_note(size_t all, size_t shown, std::string_view of);
+/// Note that says how many of `all` are shown, and which command lists all; "" where all are shown.
+std::string left_out_note(size_t all, size_t shown, std::string_view of,
+                          std::string_view command = "");
 /// A bar as long as `count` of `most`, and the number.
 std::string bar_of(int64_t count, int64_t most);
 /// Section "classes" with a bar for each class; `val_counts`: as many, or empty.

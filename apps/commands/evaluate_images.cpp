@@ -190,7 +190,8 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                                           .weights = arguments.weights,
                                           .data = arguments.data_names(),
                                           .examples = examples,
-                                          .worst = arguments.worst});
+                                          .worst = arguments.worst,
+                                          .trained_on = trained});
   outputs.calibrated.write(metrics->count(), contents);
   return code;
 }

@@ -190,7 +190,8 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                                           .weights = arguments.weights,
                                           .data = arguments.data_names(),
                                           .examples = examples,
-                                          .worst = arguments.worst});
+                                          .worst = arguments.worst,
+                                          .trained_on = trained});
   outputs.calibrated.write(metrics->count(), data.contents);
   return code;
 }

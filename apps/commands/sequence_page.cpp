@@ -5,6 +5,7 @@
 #include "core/draw/markup.h"
 #include "core/io/counted.h"
 #include "core/io/text.h"
+#include "core/io/utf8.h"
 #include "train/metrics/metrics.h"
 #include "train/report/report_sections.h"
 
@@ -38,13 +39,16 @@ std::string lengths_of_sequences(const SequenceReport& report) {
   const auto at = [&](double part) {
     return lengths[static_cast<size_t>(part * static_cast<double>(lengths.size() - 1))];
   };
-  std::string html = fmt::format(
-      "<p>{} to {} {}, {:.1f} on average; half of the examples have at most {}, 95 % at most {}. "
-      "{:.1f} "
-      "% of a training epoch is padding.</p>\n",
-      grouped(lengths.front()), grouped(lengths.back()), unit, report.mean_length, grouped(at(0.5)),
-      grouped(at(0.95)), 100 * report.padding);
-  if (lengths.front() < lengths.back()) {
+  std::string html;
+  if (lengths.front() == lengths.back()) {
+    html = fmt::format("<p>All training {} have {}.</p>\n", report.details->of,
+                       counted(lengths.front(), report.reads_tokens ? "token" : "step"));
+  } else {
+    html = fmt::format(
+        "<p>{} to {} {}, {:.1f} on average; half of the examples have at most {}, 95 % at most {}. "
+        "{:.1f} % of a training epoch is padding.</p>\n",
+        grouped(lengths.front()), grouped(lengths.back()), unit, report.mean_length,
+        grouped(at(0.5)), grouped(at(0.95)), 100 * report.padding);
     constexpr int64_t bins = 12;
     const int64_t width = (lengths.back() - lengths.front()) / bins + 1;
     std::vector<int64_t> counts(bins);
@@ -73,7 +77,7 @@ std::string columns_of_sequences(const SequenceDetails& details) {
   const size_t shown = std::min(details.columns.size(), most_columns);
   for (size_t i = 0; i < shown; ++i) {
     const SequenceDetails::Column& one = details.columns[i];
-    table.row().text(one.name).text(one.in_val ? "validation" : "training");
+    table.row().text(one.name).text(one.part);
     table.number(grouped(one.values)).number(grouped(one.missing));
     for (const double value : {one.least, one.mean, one.most, one.deviation}) {
       table.number(one.values > 0 ? fmt::format("{:.6g}", value) : "–");
@@ -99,11 +103,10 @@ std::string series_of_sequences(const SequenceDetails& details) {
 // Long texts are cut by shown_text(); a page holds so many bytes of them.
 class TextCards {
  public:
-  std::string list(const std::vector<Example>& examples) {
-    constexpr size_t most_of_list = 6;
+  /// `all`: of which `examples` are the first.
+  std::string list(const std::vector<Example>& examples, int64_t all) {
     std::string html = "<ul class=\"cards\">\n";
     for (const Example& one : examples) {
-      if (&one - examples.data() >= static_cast<std::ptrdiff_t>(most_of_list)) break;
       html += fmt::format(
           "<li class=\"card right\"><p class=\"text\">{}</p><p class=\"path\">{}{}{}</p></li>\n",
           markup(one.shown, KeptLines::all), one.in_val ? "validation: " : "",
@@ -111,8 +114,8 @@ class TextCards {
           one.of_class.empty() ? "" : fmt::format(" · {}", markup(one.of_class)));
     }
     html += "</ul>\n";
-    if (examples.size() > most_of_list) {
-      html += report_note(fmt::format("and {} more", examples.size() - most_of_list));
+    if (all > std::ssize(examples)) {
+      html += report_note(fmt::format("and {} more", grouped(all - std::ssize(examples))));
     }
     bytes_ += html.size();
     return html;
@@ -149,7 +152,8 @@ std::string examples_of_sequences(const SequenceReport& report, TextCards& cards
   for (const auto& [name, examples] : details.examples) {
     if (cards.is_full()) break;
     ++shown;
-    html += (name.empty() ? "" : fmt::format("<h3>{}</h3>\n", markup(name))) + cards.list(examples);
+    html += (name.empty() ? "" : fmt::format("<h3>{}</h3>\n", markup(name))) +
+            cards.list(examples, std::ssize(examples));
   }
   const bool classes = !report.per_class.empty();
   return report_section("examples", classes ? "Examples of each class" : "How it begins and ends",
@@ -169,10 +173,10 @@ std::string copies_of_sequences(const SequenceReport& report, TextCards& cards) 
       counted(details.groups, "group"), details.copies_across_splits, details.copies_across_classes,
       across));
   size_t shown = 0;
-  for (const std::vector<Example>& group : details.copies) {
+  for (const SequenceDetails::Copies& group : details.copies) {
     if (shown == most_shown_copies || cards.is_full()) break;
     ++shown;
-    html += cards.list(group);
+    html += cards.list(group.some, group.count);
   }
   return report_section("copies", "Copies",
                         html + left_out_note(static_cast<size_t>(details.groups), shown, "groups"));
@@ -186,10 +190,10 @@ std::string odd_rows_of_sequences(const SequenceReport& report) {
     const size_t end = bare.find(": ", begin);
     const bool placed = end != bare.npos;
     rows.emplace_back(placed ? bare.substr(begin, end - begin) : "skipped",
-                      placed ? bare.substr(end + 2) : bare);
+                      without_middle(placed ? bare.substr(end + 2) : bare, 800, 200));
   }
   std::string said;
-  for (const std::string& note : report.notes) said += note + "\n";
+  for (const std::string& note : report.notes) said += without_middle(note, 800, 200) + "\n";
   return odd_section("Odd rows, and what was assumed", rows, "rows", said);
 }
 

@@ -51,6 +51,17 @@ std::string sizes_text(const DataConfig& data) {
                      data.train_image_size, data.image_size);
 }
 
+// Of sequences, how long they are where there are no data that say it.
+std::string steps_text(const DataConfig& data, const BuildOptions& built) {
+  std::error_code error;
+  const bool known = data.kind == DataKind::images || data.kind == DataKind::series ||
+                     std::filesystem::exists(data.train, error);
+  if (known) return {};
+  return fmt::format(
+      "sequences of {}{} steps, assumed: nothing at data.train. Give data.train=PATH.\n",
+      built.lengths ? "up to " : "", built.input[0]);
+}
+
 void write_memory(JsonWriter& json, const char* key, const MemoryPrediction& memory) {
   json.key(key).begin_object().field("values_bytes", memory.values);
   json.field("gradients_bytes", memory.gradients).field("optimizer_bytes", memory.optimizer);
@@ -111,7 +122,8 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     const Model model = build_model(config.model, options);
     check_takes_both_sizes(model, config.data);
     freeze_layers(config, model);
-    // What convolutions work in depends on it, and on a GPU the kernels of attention.
+    // What convolutions and recurrent layers work in depends on it, and on a GPU the kernels of
+    // attention.
     const Device device = shown_device(config);
     const bool asks_gpu = device.kind == DeviceKind::cuda &&
                           MemoryPlan::of(*model.net, model.input).has_attention() &&
@@ -126,8 +138,8 @@ void add_summary_command(CLI::App& app, Invocation& invocation) {
     std::string unused;
     for (const std::string& line : model.unused) unused += line + "\n";
     print_result(
-        fmt::format("{}\n{}{}classes {}{}\n", to_text(result, table_width()), unused,
-                    sizes_text(config.data), options.classes,
+        fmt::format("{}\n{}{}{}classes {}{}\n", to_text(result, table_width()), unused,
+                    sizes_text(config.data), steps_text(config.data, options), options.classes,
                     assumed && shown.classes == 0
                         ? ", assumed: nothing at data.train. Give data.train=DIR or --classes N."
                         : ""));

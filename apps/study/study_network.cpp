@@ -102,6 +102,7 @@ void StudyNetwork::make_batch(const StudyOptions& options) {
     inputs_ = rand_normal(shape, 0, 1, seed, stream_of("study.sequences"), wide);
   }
   if (kind == DataKind::text || kind == DataKind::rows) {
+    model_.lengths = true;
     lengths_ = random_integers({batch}, 1, shape[0] + 1,
                                PhiloxStream(seed, stream_of("study.lengths")), device);
     std::vector<double> lengths = lengths_.to_vector();

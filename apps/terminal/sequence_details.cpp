@@ -1,5 +1,6 @@
 #include "apps/terminal/sequence_details.h"
 
+#include "core/io/hash.h"
 #include "data/sequences/series.h"
 #include "train/data/sequence_sets.h"
 #include "train/inference/shown_example.h"
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +18,14 @@ namespace {
 
 using Example = SequenceDetails::Example;
 using Column = SequenceDetails::Column;
+
+// RunData::train_contents are 0 for short rows.
+uint64_t content_of(const SequenceExample& example) {
+  Hash64 hash;
+  hash.update(example.text);
+  hash.update(std::as_bytes(std::span(example.values)));
+  return hash.value();
+}
 
 class Details {
  public:
@@ -32,8 +43,8 @@ class Details {
       add_copies();
     }
     if (std::holds_alternative<RowsInput>(data_.signature.input)) {
-      add_row_columns(data_.train_examples, false);
-      add_row_columns(data_.val_examples, true);
+      add_row_columns(data_.train_examples, "training");
+      add_row_columns(data_.val_examples, "validation");
     }
     if (const auto* series = std::get_if<SeriesInput>(&data_.signature.input)) add_series(*series);
     if (data_.signature.task() == Task::language_model) add_text_begin();
@@ -92,31 +103,53 @@ class Details {
     }
   }
 
+  using Place = std::pair<int64_t, bool>;  // an example's index, and whether it is in validation
+  struct Group {
+    std::vector<Place> examples;
+    bool across_splits = false, across_classes = false;
+  };
+
+  int64_t label_of(const Place& place) const {
+    return (place.second ? read_.val_labels : read_.train_labels)[static_cast<size_t>(place.first)];
+  }
+
+  // A few of a group that may be most of the data.
+  SequenceDetails::Copies copies_of(const Group& group) const {
+    constexpr size_t most_shown = 6;
+    std::vector<Place> some, others;
+    std::set<std::pair<bool, int64_t>> seen;
+    for (const Place& one : group.examples) {
+      const bool is_new = seen.emplace(one.second, label_of(one)).second;
+      if (some.size() == most_shown) break;
+      if (is_new) some.push_back(one);
+      if (!is_new && others.size() < most_shown) others.push_back(one);
+    }
+    for (size_t i = 0; i < others.size() && some.size() < most_shown; ++i) {
+      some.push_back(others[i]);
+    }
+    SequenceDetails::Copies copies{.some = {}, .count = std::ssize(group.examples)};
+    for (const auto& [index, in_val] : some) copies.some.push_back(shown(index, in_val));
+    return copies;
+  }
+
   // Groups of equal content: of a text, or of the values of a row.
   void add_copies() {
     constexpr size_t most_groups = 1000;
-    std::unordered_map<uint64_t, std::vector<std::pair<int64_t, bool>>> by_content;
-    const auto add = [&](const std::vector<uint64_t>& contents, bool in_val) {
-      for (size_t i = 0; i < contents.size(); ++i) {
-        by_content[contents[i]].emplace_back(static_cast<int64_t>(i), in_val);
+    std::unordered_map<uint64_t, std::vector<Place>> by_content;
+    const auto add = [&](const std::vector<SequenceExample>& all, bool in_val) {
+      for (size_t i = 0; i < all.size(); ++i) {
+        by_content[content_of(all[i])].emplace_back(static_cast<int64_t>(i), in_val);
       }
     };
-    add(data_.train_contents, false);
-    add(data_.val_contents, true);
-    struct Group {
-      std::vector<std::pair<int64_t, bool>> examples;
-      bool across_splits = false, across_classes = false;
-    };
+    add(data_.train_examples, false);
+    add(data_.val_examples, true);
     std::vector<Group> groups;
     for (auto& [content, same] : by_content) {
       if (same.size() < 2) continue;
       Group group{.examples = std::move(same)};
-      const auto label = [&](const std::pair<int64_t, bool>& one) {
-        return (one.second ? read_.val_labels : read_.train_labels)[static_cast<size_t>(one.first)];
-      };
       for (const auto& one : group.examples) {
         group.across_splits |= one.second != group.examples[0].second;
-        group.across_classes |= label(one) != label(group.examples[0]);
+        group.across_classes |= label_of(one) != label_of(group.examples[0]);
       }
       details_.copies_across_splits += group.across_splits;
       details_.copies_across_classes += group.across_classes;
@@ -129,14 +162,11 @@ class Details {
     });
     details_.groups = std::ssize(groups);
     groups.resize(std::min(groups.size(), most_groups));
-    for (const Group& group : groups) {
-      std::vector<Example>& copies = details_.copies.emplace_back();
-      for (const auto& [index, in_val] : group.examples) copies.push_back(shown(index, in_val));
-    }
+    for (const Group& group : groups) details_.copies.push_back(copies_of(group));
   }
 
-  void add_column(std::string name, bool in_val, const std::vector<double>& values) {
-    Column column{.name = std::move(name), .in_val = in_val};
+  void add_column(std::string name, std::string part, const std::vector<double>& values) {
+    Column column{.name = std::move(name), .part = std::move(part)};
     double sum = 0, squares = 0;
     for (const double value : values) {
       if (!std::isfinite(value)) {
@@ -158,7 +188,7 @@ class Details {
   }
 
   // Columns of a table that names each value of a row; else each value of a step.
-  void add_row_columns(const std::vector<SequenceExample>& rows, bool in_val) {
+  void add_row_columns(const std::vector<SequenceExample>& rows, const std::string& part) {
     const auto& input = std::get<RowsInput>(data_.signature.input);
     const bool named = !input.names.empty();
     const std::vector<std::string> names = named ? input.names : input.value_names();
@@ -171,23 +201,27 @@ class Details {
         values[i].push_back(std::numeric_limits<double>::quiet_NaN());
       }
     }
-    for (size_t i = 0; i < names.size(); ++i) add_column(names[i], in_val, values[i]);
+    for (size_t i = 0; i < names.size(); ++i) add_column(names[i], part, values[i]);
   }
 
   void add_series(const SeriesInput& input) {
     constexpr int64_t most_points = 600;
     constexpr size_t most_drawn = 6;
     const auto rules = static_cast<int>(config_.data.rules);
-    for (const std::string& path : {config_.data.train, config_.data.val}) {
-      if (path.empty()) continue;
-      const bool in_val = path == config_.data.val;
+    const bool split = config_.data.val.empty();
+    for (const bool in_val : {false, true}) {
+      if (in_val && split) continue;
+      const std::string& path = in_val ? config_.data.val : config_.data.train;
+      const char* const part = in_val  ? "validation"
+                               : split ? "training and validation"
+                                       : "training";
       const Series series = read_series(path, input, 1, rules);
       const auto names = input.columns;
       for (size_t column = 0; column < names.size(); ++column) {
         std::vector<double> values;
         for (int64_t row = 0; row < series.rows(); ++row) values.push_back(series.at(row, column));
         const std::string name = column < input.names.size() ? input.names[column] : names[column];
-        add_column(name, in_val, values);
+        add_column(name, part, values);
         if (in_val || column >= most_drawn) continue;
         ChartSeries drawn{.name = name};
         const int64_t every = (series.rows() + most_points - 1) / most_points;

@@ -19,9 +19,12 @@ struct SequenceDetails {
     std::string place, shown, of_class = {};
     bool in_val = false;
   };
+  struct Copies {
+    std::vector<Example> some;  ///< one of each part and class before others
+    int64_t count = 0;          ///< all
+  };
   struct Column {
-    std::string name;
-    bool in_val = false;
+    std::string name, part;  ///< "training", "validation", or both
     int64_t values = 0, missing = 0;
     double least = 0, mean = 0, most = 0, deviation = 0;
   };
@@ -29,8 +32,8 @@ struct SequenceDetails {
   std::map<std::string, int64_t> val_per_class = {};
   std::vector<int64_t> lengths = {};  ///< of the training examples; not of windows
   std::map<std::string, std::vector<Example>> examples = {};  ///< some, by class; of tokens of ""
-  std::vector<std::vector<Example>> copies = {};  ///< groups; across splits and classes come first
-  int64_t groups = 0;                             ///< of copies, all
+  std::vector<Copies> copies = {};  ///< groups; across splits and classes come first
+  int64_t groups = 0;               ///< of copies, all
   int64_t copies_across_splits = 0, copies_across_classes = 0;
   std::vector<Column> columns = {};                             ///< of rows and series
   std::map<std::string, std::vector<ChartSeries>> curves = {};  ///< long rows, in place of examples

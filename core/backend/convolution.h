@@ -3,14 +3,10 @@
 #pragma once
 
 #include "core/backend/geometry.h"
+#include "core/backend/kernel_workspace.h"
 #include "core/backend/operands.h"
 
 namespace whisker {
-
-/// Bytes that kernels work in besides operands and results.
-struct KernelWorkspace {
-  int64_t forward = 0, backward = 0;
-};
 
 class ConvolutionKernels {
  public:

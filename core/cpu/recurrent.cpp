@@ -6,6 +6,7 @@
 #include "core/backend/elementwise.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/recurrent_cell.h"
+#include "core/cpu/kernels/recurrent_workspace.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
 
@@ -195,6 +196,17 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     return KeptLayout(g, true).elements() * static_cast<int64_t>(sizeof(float));
   }
 
+  KernelWorkspace training_workspace(const RecurrentGeometry& g, bool dy, bool dx,
+                                     bool dw) override {
+    const bool narrow = g.dtype == DType::bf16;
+    KernelWorkspace workspace = recurrent_workspace(
+        g, dy, dx, dw, [&](const Gemm& call) { return narrow ? bf16_bytes(call) : 0; });
+    if (!dx && !dw) {
+      workspace.forward += KeptLayout(g, false).elements() * static_cast<int64_t>(sizeof(float));
+    }
+    return workspace;
+  }
+
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                const RecurrentOutputs& out) override {
     if (in_f32("recurrent", in.x)) return run(gemm, g, in, out);
@@ -294,12 +306,10 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
   /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
   void gemm_in_bf16(const Gemm& g) {
 #if WHISKER_ONEDNN
+    const GemmRequest request = bf16_request(g);
+    if (!in_bf16(g, request)) return gemm(g);
     const auto [m, n, k] = g.size;
     const bool a_turned = g.a.is_transposed, b_turned = g.b.is_transposed;
-    const GemmRequest request{
-        .geometry = {.m = m, .n = n, .k = k, .transpose_a = a_turned, .transpose_b = b_turned},
-        .y = DType::f32};
-    if (g.c.beta != 0 || g.c.stride != n || !native(request)) return gemm(g);
     const Scratch<bf16_t> a = scratch<bf16_t>(m * k);
     const Scratch<bf16_t> b = scratch<bf16_t>(k * n);
     round_rows(g.a.data, g.a.stride, a_turned ? k : m, a_turned ? m : k, a.data());
@@ -309,6 +319,32 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     gemm(g);
 #endif
   }
+
+  /// What gemm_in_bf16() takes.
+  int64_t bf16_bytes([[maybe_unused]] const Gemm& g) {
+#if WHISKER_ONEDNN
+    const GemmRequest request = bf16_request(g);
+    if (!in_bf16(g, request)) return 0;
+    return (g.size.m + g.size.n) * g.size.k * static_cast<int64_t>(sizeof(bf16_t)) +
+           device_.gemm_algorithms->scratch_bytes(request);
+#else
+    return 0;
+#endif
+  }
+
+#if WHISKER_ONEDNN
+  static GemmRequest bf16_request(const Gemm& g) {
+    return {.geometry = {.m = g.size.m,
+                         .n = g.size.n,
+                         .k = g.size.k,
+                         .transpose_a = g.a.is_transposed,
+                         .transpose_b = g.b.is_transposed},
+            .y = DType::f32};
+  }
+  bool in_bf16(const Gemm& g, const GemmRequest& request) {
+    return g.c.beta == 0 && g.c.stride == g.size.n && native(request);
+  }
+#endif
 };
 
 }  // namespace

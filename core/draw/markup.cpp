@@ -48,8 +48,10 @@ std::string base_rules() {
 }  // namespace
 
 std::string markup(std::string_view text, KeptLines kept) {
+  std::string shown = printable(text, kept);
+  if (kept == KeptLines::none) shown = without_middle(shown, 800, 200);
   std::string escaped;
-  for (const char c : printable(text, kept)) {
+  for (const char c : shown) {
     switch (c) {
       case '&':
         escaped += "&amp;";

@@ -12,6 +12,8 @@
 namespace whisker {
 
 /// Foreign text for an element or a quoted attribute of SVG or HTML: printable(), then escaped.
+/// Without line breaks it is a name or a sentence: of more than 1,000 characters the middle is left
+/// out.
 std::string markup(std::string_view text, KeptLines kept = KeptLines::none);
 
 /// Px that a line of SVG text is wide in the monospaced font of svg_begin(), at least.

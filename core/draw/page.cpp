@@ -19,7 +19,7 @@ constexpr std::string_view after_mark = R"html(">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; )html";
 
 constexpr std::string_view style = R"css(* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1500px; padding: 1.5rem; background: var(--back); color: var(--text);
+body { margin: 0 auto; max-width: 1500px; overflow-wrap: break-word; padding: 1.5rem; background: var(--back); color: var(--text);
   font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .8rem; }

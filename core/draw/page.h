@@ -11,12 +11,12 @@ namespace whisker {
 std::string page_head(std::string_view mark, std::string_view title, std::string_view allowed,
                       std::string_view rules);
 
-/// The same, for pages without scripts, of one style. `mark` says which command writes the page: see
-/// core/io/checksum_mark.h. The style has --back and the other colors of page_colors(), cards in
-/// grids (ul.cards, .card) and tables; `rules` are added to it.
+/// page_head() for pages without scripts, of one style. `mark` says which command writes the page:
+/// see core/io/checksum_mark.h. The style has --back and the other colors of page_colors(), cards
+/// in grids (ul.cards, .card) and tables; `rules` are added to it.
 std::string begin_page(std::string_view mark, std::string_view title, std::string_view rules = "");
 
-/// Closes what they opened and fills in the checksum.
+/// Closes what begin_page() or page_head() opened and fills in the checksum.
 std::string finished_page(std::string page, std::string_view mark);
 
 /// Whether a file's content is a page of this mark, unchanged.

@@ -1,8 +1,12 @@
 // The well-formed byte sequences of RFC 3629, section 4, checked one sequence at a time.
 #include "core/io/utf8.h"
 
+#include "core/io/text.h"
+
 #include <algorithm>
 #include <cstdint>
+
+#include <fmt/format.h>
 
 namespace whisker {
 
@@ -50,6 +54,25 @@ size_t find_invalid_utf8(std::string_view text) {
 size_t count_code_points(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0u) != 0x80u; }));
+}
+
+std::string without_middle(std::string_view text, size_t begin, size_t end) {
+  const size_t count = text.size() > begin + end ? count_code_points(text) : 0;
+  if (count <= begin + end) return std::string(text);
+  const auto continues = [&](size_t at) {
+    return at < text.size() && (static_cast<uint8_t>(text[at]) & 0xc0u) == 0x80u;
+  };
+  size_t first = 0, last = text.size();
+  for (size_t i = 0; i < begin; ++i) {
+    do ++first;
+    while (continues(first));
+  }
+  for (size_t i = 0; i < end; ++i) {
+    do --last;
+    while (continues(last));
+  }
+  return fmt::format("{} [… {} characters …] {}", text.substr(0, first),
+                     grouped(static_cast<int64_t>(count - begin - end)), text.substr(last));
 }
 
 }  // namespace whisker

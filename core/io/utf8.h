@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace whisker {
@@ -21,5 +22,9 @@ bool is_control(char32_t c);
 
 /// Number of code points in valid UTF-8 (the column an editor shows, less one).
 size_t count_code_points(std::string_view text);
+
+/// Valid UTF-8 of more than `begin` + `end` code points without those between:
+/// "abc [… 3,000 characters …] xyz".
+std::string without_middle(std::string_view text, size_t begin, size_t end);
 
 }  // namespace whisker

@@ -25,7 +25,7 @@ double as_double(T value) {
 
 // In lanes, which the compiler keeps in vector registers.
 struct ChunkSums {
-  static constexpr size_t lanes = 8;
+  static constexpr size_t lanes = 16;
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   std::array<double, lanes> sum{}, squares{}, minimum, maximum;
   std::array<int64_t, lanes> zeros{}, not_finite{};
@@ -63,33 +63,49 @@ WHISKER_VECTORIZE void sum_chunk(const T* values, size_t count, ChunkSums& resul
 using Histogram = std::array<int64_t, std::tuple_size_v<decltype(TensorStatistics::histogram)>>;
 constexpr size_t bin_count = std::tuple_size_v<Histogram>;
 
-// The bin of each of `count` values, bin_count where it is not finite. In halves: the range of
-// finite values may lie beyond the largest double.
-template <class T>
-WHISKER_VECTORIZE void bins_of(const T* values, size_t count, double minimum, double bins_per_half,
-                               int32_t* bins) {
-  constexpr double last = bin_count - 1;
+constexpr size_t block = 512, row = 64;  // of a table of pairs, above bin_count
+
+// Pairs of the bins of `count` values, one of each half of a block: first * row + second. The bin
+// is bin_count where a value is not finite, and beyond the last. In halves: the range of finite
+// values may lie beyond the largest double.
+template <class Real, class T>
+WHISKER_VECTORIZE void pairs_of(const T* values, size_t count, Real minimum, Real bins_per_half,
+                                uint16_t* pairs) {
+  constexpr Real last = bin_count - 1;
+  std::array<int32_t, block> bins;
   for (size_t i = 0; i < count; ++i) {
-    const double x = as_double(values[i]);
-    const double bin = (x / 2 - minimum / 2) * bins_per_half;
+    const auto x = static_cast<Real>(as_double(values[i]));
+    const Real bin = (x / 2 - minimum / 2) * bins_per_half;
     bins[i] = static_cast<int32_t>(x - x != 0 ? last + 1 : bin < last ? bin : last);
+  }
+  for (size_t i = count; i < block; ++i) bins[i] = bin_count;
+  for (size_t i = 0; i < block / 2; ++i) {
+    pairs[i] = static_cast<uint16_t>(bins[i] * static_cast<int32_t>(row) + bins[block / 2 + i]);
   }
 }
 
-// Several tables, so that equal neighbours do not wait for each other.
-template <class T>
-Histogram histogram_of(std::span<const T> values, double minimum, double bins_per_half) {
-  constexpr size_t block = 256, table_count = 8;
-  std::array<std::array<int32_t, bin_count + 1>, table_count> tables{};
-  std::array<int32_t, block> bins;
+// Counts pairs: one step for two values. Two tables, so that equal neighbours do not wait for each
+// other.
+template <class Real, class T>
+Histogram histogram_of(std::span<const T> values, Real minimum, Real bins_per_half) {
+  std::array<std::array<int32_t, (bin_count + 1) * row>, 2> tables{};
+  std::array<uint16_t, block / 2> pairs;
   for (size_t begin = 0; begin < values.size(); begin += block) {
     const size_t count = std::min(block, values.size() - begin);
-    bins_of(values.data() + begin, count, minimum, bins_per_half, bins.data());
-    for (size_t i = 0; i < count; ++i) ++tables[i % table_count][static_cast<size_t>(bins[i])];
+    pairs_of(values.data() + begin, count, minimum, bins_per_half, pairs.data());
+    for (size_t i = 0; i < pairs.size(); i += 2) {
+      ++tables[0][pairs[i]];
+      ++tables[1][pairs[i + 1]];
+    }
   }
   Histogram sum{};
-  for (const auto& table : tables) {
-    for (size_t bin = 0; bin < sum.size(); ++bin) sum[bin] += table[bin];
+  for (size_t first = 0; first <= bin_count; ++first) {
+    for (size_t second = 0; second <= bin_count; ++second) {
+      const size_t pair = first * row + second;
+      const int32_t count = tables[0][pair] + tables[1][pair];
+      if (first < bin_count) sum[first] += count;
+      if (second < bin_count) sum[second] += count;
+    }
   }
   return sum;
 }
@@ -132,10 +148,13 @@ TensorStatistics statistics_of(std::span<const T> values) {
   const double bins = static_cast<double>(result.histogram.size());
   const double bins_per_half = bins / (maximum / 2 - minimum / 2);
   const double scale = std::isfinite(bins_per_half) ? bins_per_half : 0;  // all in the first bin
+  const bool in_single = sizeof(T) <= 4 && scale <= std::numeric_limits<float>::max();
   std::vector<Histogram> counts(static_cast<size_t>(chunks));
 #pragma omp parallel for if (chunks > 1)
   for (int64_t i = 0; i < chunks; ++i) {
-    counts[static_cast<size_t>(i)] = histogram_of(chunk(i), minimum, scale);
+    Histogram& own = counts[static_cast<size_t>(i)];
+    own = in_single ? histogram_of(chunk(i), static_cast<float>(minimum), static_cast<float>(scale))
+                    : histogram_of(chunk(i), minimum, scale);
   }
   for (const Histogram& one : counts) {
     for (size_t bin = 0; bin < one.size(); ++bin) result.histogram[bin] += one[bin];

@@ -276,6 +276,9 @@ LostGradient other_loss(const Recording& recording, const TapeEntry& entry, cons
     if (one.of_terms == losses[0].of_terms) lost += one.terms;
   }
   if (!losses.empty() && lost == losses[0].of_terms) return losses[0];
+  if (entry.name == "softmax" && !entry.outputs[0].value.all.empty()) {  // whose slopes are known
+    return {.cause = "cancelled", .reason = "softmax subtracts what a row's dy have in common"};
+  }
   LostGradient loss = loss_of(entry.name);
   if (loss.cause != "zero factor") return loss;
   return {.cause = "cancelled", .reason = "terms that are not 0 add up to 0"};

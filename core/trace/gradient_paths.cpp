@@ -172,6 +172,7 @@ class GradientTracer {
       return;
     }
     for (size_t i = users_.size(); i-- > 0;) find_ends_at(users_[i], ends);
+    find_cancelled_sums(ends);
     if (users_.empty()) ends.push_back({parameter_, {"no path", "no operator reads it"}});
   }
 
@@ -188,7 +189,26 @@ class GradientTracer {
     }
     for (const TapeInput& input : entry.inputs) {
       if (!reached(input).any()) continue;
-      if (auto end = end_at(index, input)) ends.push_back(std::move(*end));
+      auto end = end_at(index, input);
+      const bool said = end && std::ranges::any_of(ends, [&](const GradientEnd& one) {
+                          return one.entry == index && one.loss.reason == end->loss.reason &&
+                                 one.loss.lost == end->loss.lost;
+                        });  // of both operands of x - x
+      if (end && !said) ends.push_back(std::move(*end));
+    }
+  }
+
+  // Tensors whose gradient is 0, though operators that read them give them something.
+  void find_cancelled_sums(std::vector<GradientEnd>& ends) const {
+    for (const auto& [key, givers] : givers_) {
+      const auto& [entry, output] = key;
+      const ElementSet& at = reached_[entry][output];
+      if (norm_at(recording_.entries[entry].outputs[output], at) != 0) continue;
+      const bool any = std::ranges::any_of(givers, [&](size_t giver) {
+        const auto given = given_.find({giver, key});
+        return given != given_.end() && norm_of(given->second, at) > 0;
+      });
+      if (any) ends.push_back({entry, {"cancelled", "what its readers give adds up to 0"}});
     }
   }
 

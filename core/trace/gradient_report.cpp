@@ -54,7 +54,7 @@ std::string summary_text(const GradientPaths& paths, const TapeEntry& own) {
                      zeros, all);
 }
 
-std::string norm_text(double norm) {
+std::string size_text(double norm) {
   if (std::isnan(norm)) return "none";
   return std::isinf(norm) ? "NaN, Inf" : fmt::format("{:.4g}", norm);
 }
@@ -86,7 +86,7 @@ std::string path_text(const GradientPaths& paths, size_t index, const Recording&
   TextTable table(header);
   for (size_t i = begin; i < end; ++i) {
     const GradientHop& hop = path[i];
-    std::vector<std::string> cells = {norm_text(hop.norm), recording.label(hop.entry)};
+    std::vector<std::string> cells = {size_text(hop.norm), recording.label(hop.entry)};
     if (layers) cells.push_back(recording.entries[hop.entry].layer);
     std::string lost;
     for (const LostGradient& loss : hop.losses) {

@@ -225,8 +225,9 @@ std::string TermSum::str(const std::string& name, double recorded) const {
 }
 
 bool TermSum::agrees(double recorded, DType dtype) const {
-  return terms > 0 && std::abs(value - recorded) <=
-                          relative_tolerance(dtype) * (size + std::abs(recorded)) + 1e-30;
+  const bool same = value == recorded || (std::isnan(value) && std::isnan(recorded));
+  return terms > 0 && (same || std::abs(value - recorded) <=
+                                   relative_tolerance(dtype) * (size + std::abs(recorded)) + 1e-30);
 }
 
 LocalExamples::LocalExamples(const Recording& recording, const TapeEntry& entry)

@@ -14,7 +14,7 @@
 namespace whisker {
 
 /// What an element of a large tensor may be the sum of, so that recording stays quick.
-inline constexpr size_t most_example_terms = 32'768;
+inline constexpr size_t most_example_terms = 8'192;
 
 /// The text of the first terms, and the value of all.
 struct TermSum {
@@ -22,7 +22,7 @@ struct TermSum {
   double value = 0, size = 0;    ///< `size` of the terms without their signs
   size_t terms = 0;
 
-  bool is_full() const { return terms >= most_example_terms; }
+  bool is_full() const { return terms > most_example_terms; }
   void add(double term, const std::string& shown);
   /// `shown` is the text of one of the first terms.
   /// "name = 1 * 2 + 3 * 4 = 14"

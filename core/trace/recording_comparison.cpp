@@ -85,6 +85,7 @@ void compare(RecordingComparison& into, const Recording& recording, size_t entry
   difference.gradient = gradient;
   difference.leaf = recording.entries[entry].kind == TapeKind::leaf;
   difference.shape = own.shape;
+  if (!gradient && recording.entries[entry].kind != TapeKind::op) difference.zeros = 0;  // given
   into.by_statistics += difference.element < 0;
   for (const DType dtype : {own.dtype, other_dtype}) {
     if (is_floating(dtype) && unit_roundoff(dtype) > unit_roundoff(into.dtype)) into.dtype = dtype;

@@ -27,7 +27,8 @@ struct RecordedDifference {
   double units = 0;  ///< that, in units of rounding
   int64_t element = -1;  ///< where: row-major; -1 where statistics alone are known
   double a = 0, b = 0;   ///< there
-  int64_t zeros = 0;     ///< elements that are 0 on one side alone; at least, of statistics
+  /// Elements that are 0 on one side alone; at least, of statistics. None of what a step is given.
+  int64_t zeros = 0;
 };
 
 /// Units of rounding by which steps that are right may differ: chosen above the largest that were

@@ -5,6 +5,7 @@
 #include "core/autograd/autograd.h"
 #include "core/autograd/op_attributes.h"
 #include "core/backend/backend.h"
+#include "core/backend/elementwise.h"
 #include "core/io/text.h"
 #include "core/trace/example_recorder.h"
 #include "core/trace/relu_decisions.h"
@@ -35,9 +36,11 @@ std::vector<double> arrived_at(const Node::Output& output) {
 
 RecordedValues recorded_gradient(const Node::Output& output, int64_t most) {
   if (!output.unsummed.defined()) return RecordedValues::of(output.gradient, most);
-  std::vector<double> sum = arrived_at(output);
-  if (std::ssize(sum) <= most) return {.all = std::move(sum)};
-  return {.statistics = TensorStatistics::of(sum)};
+  const Tensor sum = empty(output.shape, {.dtype = output.dtype, .device = output.device});
+  Backend& backend = backend_of(output.device);
+  backend.copy(output.gradient.raw(), sum.raw(), sum.bytes());
+  backend.elementwise().accumulate(output.unsummed, sum);
+  return RecordedValues::of(sum, most);
 }
 
 bool is_relu(const TapeEntry& entry) {

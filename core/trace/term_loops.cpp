@@ -9,13 +9,18 @@
 namespace whisker {
 namespace {
 
-// A coordinate while the loops run. `inside` is the most that the loops within loop l add to it.
+// A coordinate while the loops run.
 struct Bounds {
   size_t tensor;
   int64_t low, high;  // that it may have
   int64_t stride;     // of its axis
   int64_t at = 0;
-  std::vector<int64_t> factors, inside;  // by loop
+};
+
+// What a loop adds to a coordinate at each step, and the most that the loops within it add.
+struct LoopStep {
+  size_t bounds;
+  int64_t factor, inside;
 };
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -27,10 +32,12 @@ int64_t floor_div(int64_t a, int64_t b) {
 
 class Nest {
  public:
-  Nest(std::vector<int64_t> extents, std::vector<Bounds> bounds, TermLoops::Elements elements,
+  Nest(std::vector<int64_t> extents, std::vector<Bounds> bounds,
+       std::vector<std::vector<LoopStep>> steps, TermLoops::Elements elements,
        const std::function<void(const TermLoops::Elements&)>& at, int64_t most)
       : extents_(std::move(extents)),
         bounds_(std::move(bounds)),
+        steps_(std::move(steps)),
         elements_(elements),
         at_(at),
         left_(most) {}
@@ -42,11 +49,10 @@ class Nest {
       return;
     }
     int64_t first = 0, last = extents_[loop] - 1;
-    for (const Bounds& one : bounds_) {
-      const int64_t factor = one.factors[loop];
-      if (factor == 0) continue;
-      first = std::max(first, ceil_div(one.low - one.at - one.inside[loop], factor));
-      last = std::min(last, floor_div(one.high - one.at, factor));
+    for (const LoopStep& step : steps_[loop]) {
+      const Bounds& one = bounds_[step.bounds];
+      first = std::max(first, ceil_div(one.low - one.at - step.inside, step.factor));
+      last = std::min(last, floor_div(one.high - one.at, step.factor));
     }
     for (int64_t counter = first; counter <= last && left_ > 0; ++counter) {
       move(loop, counter);
@@ -57,14 +63,16 @@ class Nest {
 
  private:
   void move(size_t loop, int64_t by) {
-    for (Bounds& one : bounds_) {
-      one.at += one.factors[loop] * by;
-      elements_[one.tensor] += one.factors[loop] * by * one.stride;
+    for (const LoopStep& step : steps_[loop]) {
+      Bounds& one = bounds_[step.bounds];
+      one.at += step.factor * by;
+      elements_[one.tensor] += step.factor * by * one.stride;
     }
   }
 
   std::vector<int64_t> extents_;
   std::vector<Bounds> bounds_;
+  std::vector<std::vector<LoopStep>> steps_;  // by loop
   TermLoops::Elements elements_;
   const std::function<void(const TermLoops::Elements&)>& at_;
   int64_t left_;
@@ -92,6 +100,7 @@ void TermLoops::visit(size_t tensor, int64_t element,
                       const std::function<void(const Elements&)>& at, int64_t most) const {
   if (element >= 0 && !is_set_[tensor]) return;
   std::vector<Bounds> bounds;
+  std::vector<std::vector<LoopStep>> steps(extents_.size());
   Elements elements;
   for (size_t t = 0; t < most_tensors; ++t) {
     elements[t] = is_set_[t] ? 0 : -1;
@@ -99,31 +108,28 @@ void TermLoops::visit(size_t tensor, int64_t element,
     for (size_t axis = coordinates_[t].size(); axis-- > 0;) {
       const LoopCoordinate& one = coordinates_[t][axis];
       if (one.extent <= 0) return;
-      Bounds bound{.tensor = t,
-                   .low = 0,
-                   .high = one.extent - 1,
-                   .stride = stride,
-                   .at = one.offset,
-                   .factors = std::vector<int64_t>(extents_.size(), 0),
-                   .inside = {}};
+      Bounds bound{
+          .tensor = t, .low = 0, .high = one.extent - 1, .stride = stride, .at = one.offset};
       if (element >= 0 && t == tensor) {
         bound.low = bound.high = rest % one.extent;
         rest /= one.extent;
       }
-      for (const auto& [loop, factor] : one.terms) bound.factors[loop] = factor;
-      bound.inside.resize(extents_.size(), 0);
-      for (size_t loop = extents_.size(); loop-- > 1;) {
-        bound.inside[loop - 1] = bound.inside[loop] + bound.factors[loop] * (extents_[loop] - 1);
+      if (one.terms.empty() && (one.offset < bound.low || one.offset > bound.high)) return;
+      std::vector<int64_t> factors(extents_.size(), 0);
+      for (const auto& [loop, factor] : one.terms) factors[loop] = factor;
+      int64_t inside = 0;
+      for (size_t loop = extents_.size(); loop-- > 0;) {
+        if (factors[loop] == 0) continue;
+        steps[loop].push_back({bounds.size(), factors[loop], inside});
+        inside += factors[loop] * (extents_[loop] - 1);
       }
-      const bool constant = one.terms.empty();
-      if (constant && (one.offset < bound.low || one.offset > bound.high)) return;
       elements[t] += one.offset * stride;
       stride *= one.extent;
-      if (!constant) bounds.push_back(std::move(bound));
+      bounds.push_back(bound);
     }
     if (element >= 0 && t == tensor && rest != 0) return;  // beyond the end
   }
-  Nest(extents_, std::move(bounds), elements, at, most).run();
+  Nest(extents_, std::move(bounds), std::move(steps), elements, at, most).run();
 }
 
 }  // namespace whisker

@@ -215,8 +215,8 @@ LabelledRows labelled_rows(RowFile file, const LabelledRowsOptions& options) {
       if (value) {
         values.push_back(*value);
       } else {
-        fault = fmt::format("expected a number in column {}, got '{}'{}", i + 1, row.fields[i],
-                            comma_note(row.fields[i]));
+        fault = fmt::format("expected a number in column {}, got {}{}", i + 1,
+                            excerpt(row.fields[i]), comma_note(row.fields[i]));
       }
     }
     if (fault.empty() && values.empty()) fault = "the row holds no values";

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/io/counted.h"
 #include "core/io/hash.h"
+#include "core/io/text.h"
 #include "core/work_progress.h"
 #include "data/sequences/dates.h"
 #include "data/sequences/table_checks.h"
@@ -256,9 +257,9 @@ Series read_series(const std::filesystem::path& path, const SeriesInput& input, 
       const std::optional<double> value = number_of(row.fields[column]);
       if (!value || (input.log && *value <= 0)) {
         const std::string& cell = row.fields[column];
-        file.refuse(row,
-                    fmt::format("expected a number{} in column {}, got '{}'{}",
-                                input.log ? " above 0" : "", column + 1, cell, comma_note(cell)));
+        file.refuse(row, fmt::format("expected a number{} in column {}, got {}{}",
+                                     input.log ? " above 0" : "", column + 1, excerpt(cell),
+                                     comma_note(cell)));
         values.assign(columns.size(), nothing);
         break;
       }

@@ -41,8 +41,9 @@ std::string hanging(const std::string& text, size_t width, size_t indent) {
 
 ModelSummary summarize(const Model& model, const SummaryOptions& options) {
   const MemoryPlan plan = MemoryPlan::of(*model.net, model.input);
-  const MemoryPlan training =
+  MemoryPlan training =
       MemoryPlan::of(*model.net, model.input, options.device, options.compute, options.recompute);
+  training.set_lengths(model.lengths);
   const int64_t images = std::max<int64_t>(model.input[model.batch_axis], 1);
   ModelSummary summary{.input = model.input,
                        .batch = images,

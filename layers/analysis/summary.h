@@ -30,7 +30,7 @@ struct LayerSummary {
 };
 
 /// Bytes. Of what kernels work in, only that is known which the network's shapes decide, and on the
-/// CPU what its convolutions ask for.
+/// CPU what its convolutions and recurrent layers ask for.
 struct MemoryPrediction {
   int64_t values = 0;  ///< parameters, their 16-bit copies, and buffers
   int64_t gradients = 0;

@@ -181,6 +181,7 @@ Model build_model(const YamlNode& section, const BuildOptions& options) {
   Model model{.net = std::make_shared<Sequential>(),
               .input = options.input,
               .batch_axis = options.batch_axis,
+              .lengths = options.lengths,
               .preset = keys.preset_name()};
   const auto number = [&](const char* key, YamlRange<double> range, double otherwise) {
     const YamlNode* const node = keys.find(key);

@@ -20,6 +20,7 @@ struct BuildOptions {
   int64_t classes = 0;      ///< what the word `classes` stands for; 0: the file may not use it
   bool every_step = false;  ///< classes are told for every step, (T, N, classes)
   int64_t vocabulary = 0;   ///< what the word `vocabulary` stands for in an embedding; 0: nothing
+  bool lengths = false;     ///< batches say how long each sequence is
   /// Keys of the section that the caller reads itself.
   std::vector<std::string> other_keys = {};
 };
@@ -27,8 +28,9 @@ struct BuildOptions {
 struct Model {
   std::shared_ptr<Sequential> net = {};  ///< (N,H,W,C) -> logits
   Shape input = {};
-  int batch_axis = 0;  ///< of `input`
-  Shape output = {};   ///< (N, classes), or (N, 1) for two classes and a sigmoid; (T, N, classes)
+  int batch_axis = 0;    ///< of `input`
+  bool lengths = false;  ///< batches say how long each sequence is
+  Shape output = {};     ///< (N, classes), or (N, 1) for two classes and a sigmoid; (T, N, classes)
   OutputKind output_kind = OutputKind::softmax;
   std::string preset = {};              ///< "" when the file listed the layers
   std::vector<std::string> notes = {};  ///< what became the loss's: "softmax into the loss"

@@ -503,6 +503,7 @@ class CommandLine(ProgramTest):
         self.assertIn("classes 7\n", done.stdout)
         self.assertEqual(done.stderr, "chollet is a preset: images of 128 px are assumed; data.image_size=N decides otherwise\n")
         done = self.whisker("summary", "lstm", "data.rows.features=3")
+        self.assertIn("\nsequences of up to 64 steps, assumed: nothing at data.train. Give data.train=PATH.\n", done.stdout)
         self.assertIn("lstm", done.stdout)
         self.assertEqual(done.stderr, "lstm is a preset: 2 classes are assumed; --classes N or data.train=DIR decides otherwise\n")
         self.assertEqual(self.whisker("summary", "chollet", "--classes", "7", "data.image_size=64").stderr, "")

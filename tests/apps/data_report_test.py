@@ -87,8 +87,11 @@ class DataReports(ProgramTest):
         page = self.check("r.html", "r.yaml", code=3)
         self.assertRegex(page, r"<td>weight</td><td>training</td><td class=.number.>\d\d</td><td class=.number.>0</td>"
                                r"<td class=.number.>\d+</td>")
-        for text in ("<td>size</td><td>validation</td>", ">r.csv:33</th>", "1 across classes"):
+        for text in ("<td>size</td><td>validation</td>", ">r.csv:33</th>", "1 group of the same content: ", "1 across classes",
+                     "All training rows have 2 steps."):
             self.assertIn(text, page)
+        copies = page[page.rindex(">Copies<"):page.rindex(">Odd rows")]
+        self.assertEqual(sorted(re.findall(r"r\.csv:(\d+) ", copies)), ["32", "9"])
 
         (self.folder / "r2.csv").write_text("".join(
             f"{'ab'[i % 2]}," + ",".join(str(i + j % 5) for j in range(30)) + "\n" for i in range(20)))
@@ -103,7 +106,7 @@ class DataReports(ProgramTest):
             "model: [{gru: {units: 4}}, {dense: {units: 2}}]\n")
         page = self.check("s.html", "s.yaml", code=3)
         for text in (">Over time</h2>", ">price</text>", ">s.csv:22</th>",
-                     '<td>price</td><td>training</td><td class="number">79</td><td class="number">1</td>'):
+                     '<td>price</td><td>training and validation</td><td class="number">79</td><td class="number">1</td>'):
             self.assertIn(text, page)
         self.assertNotIn("Class sizes", page)
         (self.folder / "plain.txt").write_text("to be or not to be, that is the question. " * 60)
@@ -112,6 +115,26 @@ class DataReports(ProgramTest):
             "model: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 8, return_sequences: true}}, "
             "{dense: {units: classes}}]\ntrain: {batch_size: 4}\n")
         self.assertIn("to be or not to be", self.check("l.html", "l.yaml"))
+
+    def test_large_cells_and_names_are_cut(self):
+        long = "x<" * 200_000
+        (self.folder / "r3.csv").write_text(f"kind,{long},b\n" + f"a,1,2\nb{long},3,4\n" * 10 + f"a,5,{long}\n")
+        (self.folder / "r3.yaml").write_text("data: {kind: rows, train: r3.csv, val_split: 0.2}\n"
+                                             "model: [{gru: {units: 4}}, {dense: {units: classes}}]\n")
+        page = self.check("r3.html", "r3.yaml", code=3)
+        self.assertLess(len(page), 100_000)
+        for text in ("[… 399,000 characters …]", "expected a number in column 3, got &#39;x&lt;x&lt;", ">r3.csv:22</th>"):
+            self.assertIn(text, page)
+        (self.folder / "t3.tsv").write_text("".join(f"{'ab'[i % 2]}\tthe same\n" for i in range(50)))
+        (self.folder / "t3.yaml").write_text((self.folder / "r3.yaml").read_text().replace("rows", "text").replace("r3.csv", "t3.tsv"))
+        page = self.check("t3.html", "t3.yaml", code=None)
+        copies = page[page.rindex(">Copies<"):page.rindex(">Odd rows")]
+        self.assertEqual(copies.count("the same</p>"), 6)  # of both parts and classes, and how many more
+        self.assertEqual({(val, label) for val, label in re.findall(r"(validation: )?t3\.tsv:\d+ · (\w)", copies)},
+                         {("", "a"), ("", "b"), ("validation: ", "a"), ("validation: ", "b")})
+        self.assertIn("and 44 more", copies)
+        (self.folder / "t3.tsv").write_text("".join(f"{'ab'[i % 2]}\ttext number {i % 70}\n" for i in range(140)))
+        self.assertIn(">The first 60 of 70 groups.</p>", self.check("t3.html", "t3.yaml", code=None))
 
     def test_flipped_labels_are_listed(self):
         data = self.folder / "flipped"

@@ -100,7 +100,9 @@ class Predictions(ProgramTest):
                 self.assertIn(f'<p class="path">{run}.csv:2</p>', text)
                 self.assertNotIn("<b>", text)
                 self.assertNotIn("<img", text)
+                self.assertIn(f'<td class="value">{run}/best.safetensors</td>', text)
                 if run == "words":
+                    self.assertRegex(text, r'<p class="problem">\d+ of these 40 texts trained the weights: the figures do not')
                     self.assertRegex(text, r"\[… 3[0-9]{2} characters …\]")
                 again = self.whisker("evaluate", f"runs/{run}/best.safetensors", data, "--worst", "40", "--out", page)
                 self.assertIn("replaced a page of evaluate --report", again.stderr)

@@ -15,6 +15,7 @@ namespace whisker {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A target, a parameter and an element of it; -1 for all.
 struct Planted {
@@ -302,6 +303,22 @@ TEST_F(StudyWhyTest, ARoundingErrorIsNoGradient) {
                                          "add up to a rounding error\n")));
   const Recording alone = recorded(planted(""));
   EXPECT_TRUE(why(alone, planted("")).ends.empty());
+}
+
+// Each operator gives something, their sum is nothing.
+TEST_F(StudyWhyTest, GradientsThatCancelAreNoOthersFault) {
+  const auto shown = [&](const Planted& planted) {
+    const Recording recording = recorded(planted);
+    return why(recording, planted).text(recording, 100);
+  };
+  EXPECT_THAT(shown({"sum(x) - sum(x)", {"x=[1, 2]"}, "x"}),
+              HasSubstr("in all 2 elements\n  cancelled: what its readers give adds up to 0\n"));
+  const std::string twice = shown({"sum(x - x)", {"x=[1, 2]"}, "x"});
+  EXPECT_EQ(twice.find("dies at 1 sub"), twice.rfind("dies at 1 sub"));
+  EXPECT_THAT(shown({"sum(softmax(x))", {"x=[[0, 0]]"}, "x"}),
+              HasSubstr("  dies at 1 softmax, cancelled: softmax subtracts what a row's dy have in "
+                        "common\n"));
+  EXPECT_THAT(shown({"sum(x) + sum(x)", {"x=[1, 2]"}, "x"}), Not(HasSubstr("cancelled")));
 }
 
 TEST_F(StudyWhyTest, TheRowWhereAPathDiesHasTheCause) {

@@ -21,7 +21,7 @@ struct InitialInput {
 /// weights of another kind of sequences.
 std::optional<InitialInput> initial_input(const Config& config);
 
-/// The initial input as the kind that `Description` is; null where it is of another.
+/// The initial input as the kind that `Description` is; null where there is none of it.
 template <class Description>
 const Description* kept_input(const std::optional<InitialInput>& initial) {
   return initial ? std::get_if<Description>(&initial->input) : nullptr;

@@ -138,6 +138,7 @@ int64_t shown_batch_size(const Config& config) {
 BuildOptions training_build(const Config& config, const RunData& data) {
   BuildOptions options =
       data.signature.build_options(data.part.of(config.train.batch_size), data.steps);
+  options.lengths = data.uneven;
   if (config.data.kind == DataKind::images) {
     const ImageSize size = training_preprocess_of(config.data).output();
     options.input = options.input.with(1, size.height).with(2, size.width);
@@ -156,12 +157,15 @@ BuildOptions expected_build(const Config& config) {
   std::error_code error;
   if (std::filesystem::exists(data.train, error)) {
     const RunData found = open_sequences(config);
-    return found.signature.build_options(rows, found.steps);
+    BuildOptions options = found.signature.build_options(rows, found.steps);
+    options.lengths = found.uneven;
+    return options;
   }
   constexpr int64_t steps = 64;
   const bool text = data.kind == DataKind::text || data.kind == DataKind::language;
   const int64_t vocabulary = data.text.max_vocabulary > 0 ? data.text.max_vocabulary : 100;
   BuildOptions options{.input = {steps, rows, data.rows.features}, .batch_axis = 1, .classes = 2};
+  options.lengths = data.kind == DataKind::text || data.kind == DataKind::rows;
   if (text) {
     options.input = {steps, rows};
     options.vocabulary = vocabulary;

@@ -32,6 +32,7 @@ struct RunData {
   std::vector<int64_t> class_counts;  ///< training examples of each class
   int64_t train_size = 0, val_size = 0;
   int64_t steps = 0;    ///< of the longest sequence; 0 for images
+  bool uneven = false;  ///< training sequences differ in length, so that batches have lengths
   Partition part = {};  ///< of each batch, that this rank reads
   /// A hash of the data read here; of images, of their paths, sizes and labels.
   std::string fingerprint;
@@ -39,8 +40,8 @@ struct RunData {
   /// The datasets of image loaders, with the stamps of all images; null for other data.
   std::shared_ptr<ImageDataset> train_images = {}, val_images = {};
   std::unique_ptr<BatchSource> train = {}, val = {};
-  /// Hashes of the contents, by the index in batches; of language models of lines of 32 bytes or
-  /// more, of images none: see ImageFile::content.
+  /// Hashes of the contents, by the index in batches; of language models of lines of
+  /// least_line_bytes or more, of images none: see ImageFile::content.
   std::vector<uint64_t> train_contents = {}, val_contents = {};
   /// Examples of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> train_examples = {}, val_examples = {};

@@ -54,6 +54,7 @@ void make_sources(const Config& config, Split split, RunData& data) {
   data.val_size = split.val.size();
   data.fingerprint = split.train.fingerprint() + "-" + split.val.fingerprint();
   data.steps = split.train.longest();
+  data.uneven = !split.train.even();
   data.class_counts.assign(data.signature.classes.size(), 0);
   data.val_lacks = absent_classes(split.val.labels, data.signature.classes);
   for (const int64_t label : split.train.labels) ++data.class_counts[static_cast<size_t>(label)];

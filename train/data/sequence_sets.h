@@ -37,8 +37,8 @@ SequenceSet encode(const LabelledRows& rows, std::span<const int64_t> indices,
 /// Shorter lines of a plain text are often the same by chance.
 inline constexpr size_t least_line_bytes = 80;
 
-/// Hashes of what stands in the data: of texts, of the values of rows (0 of rows of fewer than 8
-/// values), and of the distinct lines of a plain text that have least_line_bytes or more.
+/// Hashes of what stands in the data: of texts, of the values of rows (0 where fewer than 8 of
+/// them differ), and of the distinct lines of a plain text that have least_line_bytes or more.
 std::vector<uint64_t> contents_of(const LabelledText& text);
 std::vector<uint64_t> contents_of(const LabelledRows& rows);
 std::vector<uint64_t> contents_of(std::string_view text);

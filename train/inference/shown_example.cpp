@@ -33,24 +33,8 @@ ShownImage shown_image(const Network& network, const std::filesystem::path& file
 }
 
 std::string shown_text(const SequenceExample& example, const InputDescription& input) {
-  constexpr size_t most_begin = 500, most_end = 200;  // code points
-  const std::string& text = example.text;
-  if (!text.empty()) {
-    const size_t count = count_code_points(text);
-    if (count <= most_begin + most_end) return text;
-    size_t begin = 0, end = text.size();
-    for (size_t i = 0; i < most_begin; ++i) begin += utf8_sequence_length(text.substr(begin, 4));
-    const auto continues = [&](size_t at) {
-      return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U;
-    };
-    for (size_t i = 0; i < most_end; ++i) {
-      do --end;
-      while (continues(end));
-    }
-    return fmt::format("{} [… {} characters …] {}", text.substr(0, begin),
-                       count - most_begin - most_end, text.substr(end));
-  }
-  constexpr size_t first_values = 60, last_values = 20;
+  if (!example.text.empty()) return without_middle(example.text, 500, 200);
+  constexpr size_t first_values = 60, last_values = 20, most_name = 40;
   const std::vector<std::string>& names = std::get<RowsInput>(input).names;
   const size_t count = example.values.size();
   std::string shown;
@@ -60,7 +44,7 @@ std::string shown_text(const SequenceExample& example, const InputDescription& i
       shown += fmt::format(", [… {} values …]", i - first_values);
     }
     if (i > 0) shown += ", ";
-    if (i < names.size()) shown += names[i] + " ";
+    if (i < names.size()) shown += without_middle(names[i], most_name, most_name) + " ";
     shown += fmt::format("{:.6g}", example.values[i]);
   }
   return shown;

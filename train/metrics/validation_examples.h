@@ -62,7 +62,7 @@ void write_validation_examples(const std::filesystem::path& file,
 /// write_validation_examples() does not write: any bytes are safe to read.
 ValidationExamples read_validation_examples(const std::filesystem::path& file);
 
-/// The probabilities that an ExampleCollector with `scores` keeps: 200 MB.
+/// The most probabilities that an ExampleCollector with `scores` keeps: 200 MB.
 inline constexpr int64_t most_scores = 50'000'000;
 
 /// The examples of a rank, batch by batch.

@@ -249,7 +249,10 @@ class Comparison {
     std::string html = table.str();
     html += report_note(fmt::format(
         "{} of {} common ones{}.", grouped(static_cast<int64_t>(all)), grouped(std::ssize(common_)),
-        all > keys.size() ? fmt::format("; the first {} are listed", keys.size()) : ""));
+        all > keys.size()
+            ? fmt::format("; {} are listed, first those whose image or text a run kept",
+                          keys.size())
+            : ""));
     return report_section("disagreements", "Examples on which they disagree", html);
   }
 

@@ -11,6 +11,7 @@
 #include "train/report/report_sections.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <span>
@@ -152,8 +153,9 @@ std::string examples_sections(const EvaluationRecord& evaluation, const Validati
 
 std::string measured_section(const EvaluationRecord& evaluation, const RunRecord& run) {
   HtmlTable table;
-  const auto file = evaluation.weights.substr(evaluation.weights.rfind('/') + 1);
-  table.row().name("weights").lines(file);
+  // Weights of all runs are called best.safetensors.
+  const std::filesystem::path file = evaluation.weights;
+  table.row().name("weights").lines((file.parent_path().filename() / file.filename()).string());
   std::string data;
   for (const std::string& one : evaluation.data) {
     data += (data.empty() ? "" : ", ") + without_folders(one);
@@ -179,6 +181,12 @@ std::string evaluation_report(EvaluationRecord evaluation) {
   RunRecord run = record_of(evaluation);
   if (run.validation) run.validation->paths = without_common_folder(evaluation.paths);
   std::string lead = fmt::format("<p class=\"sentence\">{}</p>\n", markup(evaluation_text(run)));
+  if (evaluation.trained_on.value_or(0) > 0) {
+    lead += fmt::format(
+        "<p class=\"problem\">{} of these {} {} trained the weights: the figures do not apply to "
+        "other {}.</p>\n",
+        grouped(*evaluation.trained_on), grouped(run.best->examples), run.best->of, run.best->of);
+  }
   std::string body;
   for (const auto section :
        {forecast_section, confusion_section, per_class_section, calibration_section, roc_section}) {
@@ -189,7 +197,7 @@ std::string evaluation_report(EvaluationRecord evaluation) {
     int64_t wrong = 0;
     for (int64_t i = 0; i < all.size(); ++i) wrong += !all.is_correct(i);
     lead += report_note(fmt::format(
-        "{} of {} classified wrong.", wrong,
+        "{} of {} classified wrong.", grouped(wrong),
         counted(all.size(), all.of.substr(0, all.of.size() - 1)) + (wrong == 1 ? " is" : " are")));
     body += examples_sections(evaluation, all);
   } else {

@@ -6,6 +6,8 @@
 #include "train/model/network.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,12 +17,13 @@ namespace whisker {
 struct EvaluationRecord {
   const Network& network;
   const Metrics& metrics;
-  std::string weights;                  ///< their file
-  std::vector<std::string> data = {};   ///< names of what was measured on
-  ValidationExamples examples = {};     ///< empty of a language model; without paths
-  std::vector<std::string> paths = {};  ///< (n), of files to open, or "file:line"
-  std::vector<std::string> shown = {};  ///< (n), texts or a row's values; empty of images
-  size_t worst = 0;                     ///< examples of the largest loss
+  std::string weights;                     ///< their file
+  std::vector<std::string> data = {};      ///< names of what was measured on
+  ValidationExamples examples = {};        ///< empty of a language model; without paths
+  std::vector<std::string> paths = {};     ///< (n), of files to open, or "file:line"
+  std::vector<std::string> shown = {};     ///< (n), texts or a row's values; empty of images
+  size_t worst = 0;                        ///< examples of the largest loss
+  std::optional<int64_t> trained_on = {};  ///< examples that trained the network, if known
 };
 
 /// One HTML file without scripts, requests and folders of this machine. Images are as the network

@@ -43,6 +43,19 @@ std::vector<std::string_view> lines_of(std::string_view log) {
   return lines;
 }
 
+// "2026-11-28 08:45:28 +01:00" behind `word`; "" where `line` is another, or was edited.
+std::string_view date_behind(std::string_view word, std::string_view line) {
+  constexpr std::string_view form = "0000-00-00 00:00:00 +00:00";
+  if (!line.starts_with(word) || line.size() != word.size() + form.size()) return {};
+  line.remove_prefix(word.size());
+  for (size_t i = 0; i < form.size(); ++i) {
+    const bool digit = line[i] >= '0' && line[i] <= '9';
+    const bool sign = form[i] == '+' && line[i] == '-';
+    if (form[i] == '0' ? !digit : line[i] != form[i] && !sign) return {};
+  }
+  return line;
+}
+
 // What may stand before a path.
 bool opens_path(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\'' || c == '"' || c == '(' || c == '[' ||
@@ -98,12 +111,11 @@ std::string told_of_run(std::string_view log) {
 }
 
 RunDates dates_of_run(std::string_view log) {
-  constexpr std::string_view began = "began ", resumed = "resumed ";
   RunDates dates;
   std::string_view resumes;  // unless there is nothing to do
   for (const std::string_view line : lines_of(log)) {
-    if (line.starts_with(began) && dates.began.empty()) dates.began = line.substr(began.size());
-    if (line.starts_with(resumed)) resumes = line.substr(resumed.size());
+    if (dates.began.empty()) dates.began = date_behind("began ", line);
+    if (const auto date = date_behind("resumed ", line); !date.empty()) resumes = date;
     if (!line.starts_with("continues at") || resumes.empty()) continue;
     dates.resumed.emplace_back(resumes);
     resumes = {};

@@ -31,6 +31,8 @@ ul.samples { list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
   grid-template-columns: repeat(auto-fill, minmax(110px, 1fr)); }
 .samples img { width: 100%; height: auto; border-radius: 4px; display: block; }
 .bar { display: inline-block; height: .7rem; margin-right: .6rem; background: var(--c0); }
+.sized { white-space: nowrap; }
+ul.cards + ul.cards { margin-top: 2rem; }
 @media print { nav { display: none; } }
 @media print, (max-width: 600px) { pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
 )css";

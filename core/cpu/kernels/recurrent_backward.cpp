@@ -11,6 +11,14 @@
 
 namespace whisker::cpu {
 
+CellBackwardScratch::CellBackwardScratch(const RecurrentGeometry& g)
+    : w_hh(g.steps >= steps_worth_copying ? g.gates() * g.hidden * padded_row(g.output()) : 0),
+      dgates(g.steps * g.batch * padded_row(g.gates() * g.hidden)),
+      drecurred(g.kind == RecurrentKind::gru ? g.steps * g.batch * g.hidden : 0),
+      dresult(g.steps * g.batch * g.projection),
+      dm(g.batch * g.hidden),
+      zeros(std::max(g.hidden, g.output())) {}
+
 CellBackward::CellBackward(Allocator& allocator, const std::function<void(const Gemm&)>& large_gemm,
                            const RecurrentGeometry& g, int64_t direction, const CellMemory& memory,
                            const CellGradients& gradients, float* dh, float* dc)
@@ -22,14 +30,15 @@ CellBackward::CellBackward(Allocator& allocator, const std::function<void(const 
       d_(gradients),
       dh_(dh),
       dc_(dc),
-      copied_(g.steps >= steps_worth_copying),
-      w_hh_(allocator, copied_ ? gate_rows() * padded_row(g.output()) : 0),
-      dgates_(allocator, g.steps * g.batch * gate_stride()),
-      drecurred_(allocator, g.kind == RecurrentKind::gru ? g.steps * g.batch * g.hidden : 0),
-      dresult_(allocator, g.steps * g.batch * g.projection),
-      dm_(allocator, g.batch * g.hidden),
-      zeros_(allocator, std::max(g.hidden, g.output())) {
-  std::fill_n(zeros_.data(), std::max(g.hidden, g.output()), 0.0f);
+      sizes_(g),
+      copied_(sizes_.w_hh > 0),
+      w_hh_(allocator, sizes_.w_hh),
+      dgates_(allocator, sizes_.dgates),
+      drecurred_(allocator, sizes_.drecurred),
+      dresult_(allocator, sizes_.dresult),
+      dm_(allocator, sizes_.dm),
+      zeros_(allocator, sizes_.zeros) {
+  std::fill_n(zeros_.data(), sizes_.zeros, 0.0f);
   for (int64_t row = 0; copied_ && row < gate_rows(); ++row) {
     std::copy_n(m_.w_hh + row * g.output(), g.output(),
                 w_hh_.data() + row * padded_row(g.output()));

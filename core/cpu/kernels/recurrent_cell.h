@@ -62,6 +62,14 @@ class CellSteps {
   const int64_t* lengths_;
 };
 
+/// Elements that a cell works in, part by part: see the members of CellForward.
+struct CellForwardScratch {
+  explicit CellForwardScratch(const RecurrentGeometry& g);
+  int64_t elements() const { return w_hh_t + bias + projected; }
+
+  int64_t w_hh_t, bias, projected;
+};
+
 class CellForward {
  public:
   /// h (N, output) and c (N, hidden; lstm only, else null) hold the running states, at the end the
@@ -88,6 +96,7 @@ class CellForward {
   CellSteps steps_;
   CellMemory m_;
   float *h_, *c_;
+  CellForwardScratch sizes_;
   bool transposed_;           // w_hh_t_ is used: worth its copy for many steps
   Scratch<float> w_hh_t_;     // (output, gates hidden), rows padded
   Scratch<float> bias_;       // (gates hidden) of both gemms, then (hidden) zeros or gru's b_hn
@@ -104,6 +113,14 @@ struct CellGradients {
   float* b_ih = nullptr;
   float* b_hh = nullptr;
   float* w_hr = nullptr;
+};
+
+/// Elements that a cell works in, part by part: see the members of CellBackward.
+struct CellBackwardScratch {
+  explicit CellBackwardScratch(const RecurrentGeometry& g);
+  int64_t elements() const { return w_hh + dgates + drecurred + dresult + dm + zeros; }
+
+  int64_t w_hh, dgates, drecurred, dresult, dm, zeros;
 };
 
 class CellBackward {
@@ -147,6 +164,7 @@ class CellBackward {
   CellMemory m_;
   CellGradients d_;
   float *dh_, *dc_;
+  CellBackwardScratch sizes_;
   bool copied_;               // w_hh_ is used
   Scratch<float> w_hh_;       // (gates hidden, output), rows padded
   Scratch<float> dgates_;     // (T N, gates hidden), rows padded with zeros, by W_ih x

@@ -42,6 +42,11 @@ int64_t CellSteps::longest(int64_t begin, int64_t end) const {
   return longest;
 }
 
+CellForwardScratch::CellForwardScratch(const RecurrentGeometry& g)
+    : w_hh_t(g.steps >= steps_worth_copying ? padded_row(g.gates() * g.hidden) * g.output() : 0),
+      bias((g.gates() + 1) * g.hidden),
+      projected(g.batch * g.projection) {}
+
 CellForward::CellForward(Allocator& allocator, const std::function<void(const Gemm&)>& large_gemm,
                          const RecurrentGeometry& g, int64_t direction, const CellMemory& memory,
                          float* h, float* c)
@@ -50,10 +55,11 @@ CellForward::CellForward(Allocator& allocator, const std::function<void(const Ge
       m_(memory),
       h_(h),
       c_(c),
-      transposed_(g.steps >= steps_worth_copying),
-      w_hh_t_(allocator, transposed_ ? padded_row(g.gates() * g.hidden) * g.output() : 0),
-      bias_(allocator, (g.gates() + 1) * g.hidden),
-      projected_(allocator, g.batch * g.projection) {
+      sizes_(g),
+      transposed_(sizes_.w_hh_t > 0),
+      w_hh_t_(allocator, sizes_.w_hh_t),
+      bias_(allocator, sizes_.bias),
+      projected_(allocator, sizes_.projected) {
   const int64_t rows = g.gates() * g.hidden;
   if (transposed_) transpose(m_.w_hh, w_hh_t_.data(), rows, g.output());
   std::fill_n(bias_.data(), rows + g.hidden, 0.0f);

@@ -58,6 +58,10 @@ std::unique_ptr<DnnlGemm> DnnlGemm::make(const GemmRequest& r) try {
   return nullptr;  // no such implementation
 }
 
+int64_t DnnlGemm::scratch_bytes() const {
+  return impl_->scratch_bytes;
+}
+
 void DnnlGemm::run(Allocator& allocator, const void* a, const void* b, void* y) {
   Impl& p = *impl_;
   const Scratch<char> scratch(allocator, p.scratch_bytes);

@@ -31,6 +31,7 @@ class DnnlGemm {
   /// Null when oneDNN has only its reference loops for the request.
   static std::unique_ptr<DnnlGemm> make(const GemmRequest& request);
   ~DnnlGemm();
+  int64_t scratch_bytes() const;  ///< what run() allocates
   void run(Allocator& allocator, const void* a, const void* b, void* y);
 
  private:
@@ -46,6 +47,11 @@ class GemmAlgorithms {
   bool has(const GemmRequest& request) {
     const std::lock_guard lock(mutex_);
     return find(request) != nullptr;
+  }
+  /// What run() allocates. Requires has(request).
+  int64_t scratch_bytes(const GemmRequest& request) {
+    const std::lock_guard lock(mutex_);
+    return find(request)->scratch_bytes();
   }
   /// Requires has(request).
   void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b,

@@ -99,6 +99,11 @@ void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64
   });
 }
 
+int64_t column_sums_bytes(int64_t rows, int64_t columns) {
+  const int64_t team = team_size(rows * columns, pointwise_grain);
+  return team * columns * static_cast<int64_t>(sizeof(double) + sizeof(float));
+}
+
 template <class T>
 void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums) {
   constexpr int64_t stretch = 64;  // rows added in f32 before the f64 sums

@@ -24,6 +24,8 @@ void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64
 /// sums (columns) = sums over the rows of x (rows, columns), accumulated in f64.
 template <class T>
 void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums);
+/// What it allocates.
+int64_t column_sums_bytes(int64_t rows, int64_t columns);
 /// y = x, rounded, over `count` elements.
 void round_row(const float* x, bf16_t* y, int64_t count);
 /// The largest |x|, 0 for none; NaN when an element is NaN, else infinity when one is infinite.

@@ -25,6 +25,9 @@ int times(const std::string& text, std::string_view part) {
 TEST(Markup, ForeignTextStaysText) {
   EXPECT_EQ(markup("<b a='1' c=\"2\">&\x1b[1m\xff"),
             "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;\\x1b[1m\\xff");
+  const std::string long_name(5000, '<');
+  EXPECT_THAT(markup(long_name), HasSubstr("&lt; [… 4,000 characters …] &lt;"));
+  EXPECT_EQ(markup(long_name, KeptLines::all).size(), 4 * 5000U);
   EXPECT_DOUBLE_EQ(text_width("\u2016\u2207\u2016", 10), 3 * 6.02);
   constexpr std::array<uint8_t, 4> bytes = {0, 255, 16, 7};
   EXPECT_EQ(base64(bytes), "AP8QBw==");

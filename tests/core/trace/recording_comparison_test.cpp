@@ -214,6 +214,11 @@ TEST(RecordingComparison, AFileNamesLayersParametersAndGradients) {
   EXPECT_EQ(compared(gradient).tensors.size(), 2u);
   EXPECT_TRUE(compared(gradient).agrees(0));
   EXPECT_EQ(compared(wrong).first_beyond(64, true)->name, "fc.weight");
+  // What is given decides nothing, as a relu does.
+  const std::vector<float> zeros = {0, 0, 0, 0};
+  const RecordingComparison given = RecordingComparison::of(
+      recorded_step(), SafetensorsFile::of("t", {file_tensor("x", {2, 2}, zeros)}));
+  EXPECT_THAT(given.text(64, 100), AllOf(HasSubstr("differ"), Not(HasSubstr("has zeros"))));
   EXPECT_THAT(test::message_of(ErrorKind::checkpoint,
                                [&] {
                                  RecordingComparison::of(

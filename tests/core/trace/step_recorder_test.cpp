@@ -10,6 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <numeric>
+#include <vector>
+
 namespace whisker {
 namespace {
 
@@ -144,6 +148,23 @@ TEST(StepRecorder, LargeTensorsHaveStatistics) {
 }
 
 // The range of two finite numbers may lie beyond the largest double.
+// Bins are found in f32, and in f64 where f32 has no number for bins so narrow. 70,001 are no whole
+// block.
+TEST(StepRecorder, HistogramsOfSinglesAreThoseOfDoubles) {
+  for (const float scale : {1.0F, 0x1p-10F, 0x1p-136F}) {
+    std::vector<float> singles;
+    for (int i = 0; i < 70'001; ++i) singles.push_back(scale * static_cast<float>(i % 65));
+    singles[3] = std::numeric_limits<float>::quiet_NaN();
+    singles[70'000] = std::numeric_limits<float>::infinity();
+    const TensorStatistics s =
+        TensorStatistics::of(singles.data(), DType::f32, std::ssize(singles));
+    EXPECT_EQ(s, TensorStatistics::of(std::vector<double>(singles.begin(), singles.end())));
+    EXPECT_EQ(s.not_finite, 2);
+    EXPECT_EQ(s.histogram[1], 2 * 1077 - 1) << scale;
+    EXPECT_EQ(std::accumulate(s.histogram.begin(), s.histogram.end(), int64_t{0}), 69'999);
+  }
+}
+
 TEST(StepRecorder, StatisticsOfTheLargestNumbersStayInTheirBins) {
   const double large = std::ldexp(1.0, 1023);
   const TensorStatistics s = TensorStatistics::of(std::vector<double>{-large, 0, large, large});

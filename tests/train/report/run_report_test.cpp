@@ -321,6 +321,11 @@ TEST(RunLog, DatesOfItsSessions) {
       "continues at epoch 2, step 3\nresumed 2026-11-30 07:00:00 +01:00\nnothing to do: done\n");
   EXPECT_EQ(dates.began, "2026-11-28 08:45:28 +01:00");
   EXPECT_THAT(dates.resumed, testing::ElementsAre("2026-11-29 07:00:00 +01:00"));
+  for (const char* edited : {"began yesterday", "began 2026-11-28 08:45:28 +01:00, or later",
+                             "began 2026-11-28 08:45", "began 2026-11-28T08:45:28 +01:00"}) {
+    EXPECT_EQ(dates_of_run(edited).began, "") << edited;
+  }
+  EXPECT_EQ(dates_of_run("began 2026-11-28 08:45:28 -03:30").began, "2026-11-28 08:45:28 -03:30");
 }
 
 TEST(RunReport, SaysWhenTheRunBegan) {

@@ -49,10 +49,14 @@ inline const Results& reference_results(const ConvolutionCase& c, DType dtype) {
   const Pool2dOptions pool = o.max_pool.value_or(Pool2dOptions{.kernel = 1});
   const Pair pool_stride = pool.stride.value_or(pool.kernel);
   const std::string key = fmt::format(
-      "{} x {} w {} stride {} {} padding {} {} {} dilation {} {} groups {} {} {} pool {} {} {}",
+      "{} x {} w {} stride {} {} padding {} {} {} dilation {} {} groups {} {} {} pool {} {} {} {} "
+      "{} "
+      "{} {} {}",
       dtype, c.x, c.w, o.stride.h, o.stride.w, o.padding.h, o.padding.w,
       static_cast<int>(o.padding_mode), o.dilation.h, o.dilation.w, o.groups,
-      name_of(o.activation.kind), o.activation.slope, pool.kernel.h, pool_stride.h, pool.padding.h);
+      name_of(o.activation.kind), o.activation.slope, pool.kernel.h, pool.kernel.w, pool_stride.h,
+      pool_stride.w, pool.padding.h, pool.padding.w, static_cast<int>(pool.padding_mode),
+      pool.ceil);
   const auto [at, is_new] = computed.try_emplace(key);
   if (is_new) at->second = convolution_results(c, dtype, reference_device);
   return at->second;

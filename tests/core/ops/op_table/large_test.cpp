@@ -172,9 +172,10 @@ Cases linear_cases() {
 }
 
 Cases convolution_cases() {
+  constexpr int64_t most_on_cpu = 24'000;  // elements of images for algorithms of GPUs
   Cases cases;
-  for (const auto& table : {convolutions(), further_convolutions()}) {
-    for (const ConvolutionCase& c : table) {
+  for (const bool further : {false, true}) {
+    for (const ConvolutionCase& c : further ? further_convolutions() : convolutions()) {
       const Conv2dOptions& o = c.options;
       for (const int bias : {1, 0}) {
         // Winograd's transforms cost up to three decimal digits: see Note [Winograd tolerance].
@@ -186,6 +187,7 @@ Cases convolution_cases() {
               o.groups},
              {static_cast<int>(o.padding_mode), static_cast<int>(o.activation.kind), bias}});
         cases.back().also_of_data = bias == 1;
+        cases.back().many_blocks = !further && c.x.count() > most_on_cpu;
       }
     }
   }
