@@ -138,7 +138,9 @@ ConvAlgorithms::Choice ConvAlgorithms::untimed(const ConvolutionRequest& request
   const bool fused_norm = request.sums || request.normalised;
   Pointer algorithm = few_channels_conv(request, site());
   if (!algorithm) algorithm = depthwise_convolution(request, site());
-  if (!algorithm && !options_.without_libraries) algorithm = first_engine(request);
+  if (!algorithm) {
+    algorithm = options_.without_libraries ? direct_convolution(request) : first_engine(request);
+  }
   const bool unfused_may_fit = request.has_epilogue() && !options_.deterministic && algorithm &&
                                algorithm->workspace_bytes() > 0 && !fits(*algorithm);
   if (!algorithm || unfused_may_fit) algorithm = last_resort(request);
