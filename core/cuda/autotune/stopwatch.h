@@ -1,5 +1,5 @@
 // Timing of algorithms on the GPU under the conditions of a step: the L2 cache is cold, and
-// operands are random, since a GPU at its power limit computes faster on zeros.
+// operands are the call's or random, since a GPU at its power limit computes faster on zeros.
 #pragma once
 
 #include "core/cuda/memory/allocator.h"

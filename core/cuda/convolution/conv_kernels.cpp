@@ -1,6 +1,6 @@
-// Convolution with bias, residual and activation, the same with max-pooling behind them, and their
-// gradients: each pass is a request to ConvAlgorithms. A gradient of the weights alone may be
-// computed straight from dy; that of the input is made from dz.
+// The family of convolutions: with bias, residual and activation, the same with max-pooling behind
+// them, and their gradients. Each pass is a request to ConvAlgorithms. A gradient of the weights
+// alone may be computed straight from dy; that of the input is made from dz.
 #include "core/backend/convolution.h"
 #include "core/cuda/convolution/conv_algorithms.h"
 #include "core/cuda/memory/aligned.h"

@@ -38,7 +38,8 @@ class ConvAlgorithms;
 class GemmAlgorithms;
 class RecurrentAlgorithms;
 
-/// A GPU's memory, streams, options and timed choices. It outlives the calls of its families.
+/// A GPU's memory, streams, options and timed choices. It outlives the calls of its families. Its
+/// constructor, which makes the classes that choose, is in core/cuda/backend/cuda_backend.cpp.
 struct CudaDevice {
   explicit CudaDevice(int index);
   ~CudaDevice();
@@ -60,6 +61,7 @@ struct CudaDevice {
   std::unique_ptr<RecurrentAlgorithms> recurrent;
 };
 
+/// The base of a kernel family: what its methods use of the device.
 class CudaKernels {
  public:
   explicit CudaKernels(CudaDevice& device) : device_(device) {}
@@ -86,7 +88,6 @@ std::shared_ptr<LossKernels> make_losses(CudaDevice& device);
 std::shared_ptr<TrainingStepKernels> make_training_step(CudaDevice& device);
 std::shared_ptr<AttentionKernels> make_attention(CudaDevice& device);
 std::shared_ptr<ConvPoolKernels> make_conv_pool(CudaDevice& device);
-std::shared_ptr<FusedConvNorm> make_fused_conv_norm(CudaDevice& device);
 std::shared_ptr<FusedConvNorm> make_fused_conv_norm(CudaDevice& device);
 std::shared_ptr<FusedAddNorms> make_fused_add_norms(CudaDevice& device);
 std::shared_ptr<FusedNormPool> make_fused_norm_pool(CudaDevice& device);

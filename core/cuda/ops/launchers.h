@@ -1,5 +1,6 @@
 // Kernels of this folder that other folders launch within their own memory. Rows are those of
-// channels of `dtype`: f32, bf16 or f16; sums are f32 in a fixed order.
+// channels of `dtype`: f32, bf16 or f16; sums are f32 in a fixed order. The namespace kernels keeps
+// launchers apart from methods of families with the same name.
 #pragma once
 
 #include "core/backend/geometry.h"

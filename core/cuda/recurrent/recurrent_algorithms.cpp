@@ -1,3 +1,5 @@
+// The family of recurrent layers, which passes each call on to persistent kernels or cuDNN, and the
+// choice between the two.
 #include "core/cuda/recurrent/recurrent_algorithms.h"
 
 #include "core/cuda/recurrent/recurrent_pass.h"
