@@ -54,8 +54,11 @@ class AutotuneTable {
   void set(const std::string& kind, const std::string& request, std::string algorithm);
   void clear() { rows_.clear(); }
 
-  /// Keeps a line about an algorithm that failed when it was timed, until they are taken.
-  void add_failure(std::string line) { failures_.push_back(std::move(line)); }
+  /// Keeps a line about an algorithm that failed when it was timed, until they are taken; at most
+  /// 100, since a program may never take them.
+  void add_failure(std::string line) {
+    if (failures_.size() < 100) failures_.push_back(std::move(line));
+  }
   std::vector<std::string> take_failures() { return std::exchange(failures_, {}); }
 
   /// JSON of all rows; "" when there are none.

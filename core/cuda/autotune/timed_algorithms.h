@@ -20,7 +20,7 @@ namespace whisker::cuda {
 
 /// Version of Whisker's kernels and of the table's words: raise it when a kernel is added or
 /// becomes faster, or a word changes, so that earlier choices are timed again.
-inline constexpr int64_t own_kernels = 6;
+inline constexpr int64_t own_kernels = 7;
 
 /// Kinds of requests in the table; stored ones call gemms products.
 inline constexpr const char *convolution_rows = "convolutions", *gemm_rows = "products",
@@ -126,6 +126,8 @@ class TimedAlgorithms : protected CudaKernels {
           },
           // Timing used memory outside the allocator, which may have a lower limit.
           [&](const Algorithm<Operands>& candidate) { return fits(candidate); });
+      // Where all fail, the GPU itself may: its error says more than those of the candidates.
+      if (!fastest.algorithm) check(cudaStreamSynchronize(context_.stream()), "timing algorithms");
       if (fastest.algorithm) choice.algorithm = fastest.algorithm;
     } catch (const OutOfMemory&) {
       // Untimed in this run.

@@ -2,10 +2,10 @@
 // Candidates are own kernels, cuDNN's engines and the request in several steps (unfused); the
 // direct kernel computes what nothing else does. Untimed, the first of these serves that applies:
 // the few-channel kernel (libraries take six times the memory floor on first layers), the depthwise
-// kernels, the first engine of heuristic A that works, unfused, direct. Unfused rounds twice where
-// a forward request has a bias or an activation alone: there it serves only where nothing else
-// does, or where memory is short. Requests fused with norms are for the depthwise kernels alone.
-// See also Note [Choosing an algorithm] in core/backend/autotuner.h.
+// kernels, the first engine of heuristic A that works (without libraries: direct), unfused, direct.
+// Unfused rounds twice where a forward request has a bias or an activation alone: there it serves
+// only where nothing else does, or where memory is short. Requests fused with norms are for the
+// depthwise kernels alone. See also Note [Choosing an algorithm] in core/backend/autotuner.h.
 #pragma once
 
 #include "core/cuda/autotune/timed_algorithms.h"

@@ -2,6 +2,7 @@
 #include "core/cuda/gemm/cublaslt_gemm.h"
 
 #include "core/backend/autotuner.h"
+#include "core/cuda/runtime/check.h"
 #include "core/cuda/runtime/cublas_lt.h"
 #include "core/error.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) fail_cuda(cudaErrorMemoryAllocation, call);
   const std::string message =
       fmt::format("cuBLASLt: {}: {}", call, cublas_lt().get_status_string(status));
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) throw Unsupported(message);

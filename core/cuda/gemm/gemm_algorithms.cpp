@@ -14,7 +14,7 @@ uint8_t alignment(const void* pointer) {
   return bytes;
 }
 
-/// What has no name in the table, as it serves only where cuBLASLt has nothing.
+/// Serves without cuBLASLt, or where that has nothing, and is never stored in the table.
 class LastResort final : public GemmAlgorithm {
  public:
   LastResort(GemmAlgorithms& all, const GemmRequest& request, bool direct)

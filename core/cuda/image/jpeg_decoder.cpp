@@ -50,7 +50,7 @@ CudaJpegDecoder::CudaJpegDecoder(Context& context) : context_(context) {}
 
 CudaJpegDecoder::~CudaJpegDecoder() {
   context_.enter_to_free();
-  if (is_lost(context_.stream())) library_.abandon();
+  if (is_lost(context_.copy_stream())) library_.abandon();
 }
 
 std::string CudaJpegDecoder::description() const {

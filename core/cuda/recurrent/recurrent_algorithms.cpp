@@ -12,7 +12,7 @@
 namespace whisker::cuda {
 namespace {
 
-/// The same way in eager and in captured steps, so that both have the same bits.
+/// Eager and captured steps run the same algorithm, so that both have the same bits.
 class Recurrent final : public RecurrentKernels, CudaKernels {
  public:
   explicit Recurrent(CudaDevice& device) : CudaKernels(device) {}
@@ -30,7 +30,8 @@ class Recurrent final : public RecurrentKernels, CudaKernels {
     RecurrentKernels& layers = chosen(g, true);
     if (const int64_t wanted = layers.reserve_bytes(g); left != wanted) {
       fail(ErrorKind::usage,
-           "recurrent: backward expected {} bytes that forward left, got {}: options or plans were "
+           "recurrent: backward expected {} bytes that forward left, got {}: options or algorithms "
+           "were "
            "changed between the two. Change them between steps.",
            wanted, left);
     }

@@ -79,7 +79,9 @@ std::string text_or_error(std::string (*text)()) {
 FoundFunction CublasLt::find(const char* symbol) {
   static void* const library = open_cublas_lt();
   const FoundFunction found{dlsym(library, symbol)};
-  if (!found.address) fail(ErrorKind::device, "cuBLASLt has no {}.", symbol);
+  if (!found.address) {
+    fail(ErrorKind::device, "cuBLASLt: libcublasLt.so.{} has no {}.", CUBLAS_VER_MAJOR, symbol);
+  }
   return found;
 }
 
