@@ -115,7 +115,7 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
 class DirectConvolution final : public ConvolutionAlgorithm {
  public:
   explicit DirectConvolution(const ConvolutionRequest& request) : request_(request) {}
-  std::string name() const override { return std::string(direct_name); }
+  std::string name() const override { return "direct"; }
 
   void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* /*workspace*/) const override {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 namespace whisker::cuda {
 
@@ -88,15 +87,10 @@ struct ConvolutionOperands {
 using ConvolutionAlgorithm = Algorithm<ConvolutionOperands>;
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 
-/// Name of the direct kernel in the autotune table.
-inline constexpr std::string_view direct_name = "direct";
 /// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
-/// order, slow. Null where unsupported: pooling, residuals, fused norms, a gradient with an
-/// epilogue.
+/// order, slow. Null where unsupported: pooling, residuals, fused norms, a gradient with an epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
-/// Name of the depthwise kernels in the autotune table.
-inline constexpr std::string_view depthwise_name = "depthwise";
 /// The kernels for one filter per channel, bias and activation of a forward pass included: square
 /// windows of 3, 5 or 7 with strides of 1 or 2, and channels that fill packs of 16 bytes. Null for
 /// others.

@@ -87,7 +87,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     visit_window(g, [&]<int K, int S>() { mma_split_ = mma_split<K, S>(g, site); });
     if (mma_split_.slices > 0) split_.slices = mma_split_.slices * mma_split_.parts;
   }
-  std::string name() const override { return std::string(depthwise_name); }
+  std::string name() const override { return "depthwise"; }
   int64_t workspace_bytes() const override {
     const Conv2dGeometry& g = geometry_;
     const int64_t row = split_.slices * g.c;  // of a tap, or of two sums

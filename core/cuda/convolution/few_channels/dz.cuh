@@ -23,7 +23,7 @@ struct GradientOperands {
 template <class T>
 GradientOperands<T> gradient_operands(ActivationSpec f, const ConvolutionOperands& operands) {
   return {.dy = static_cast<const T*>(operands.y),
-          .y = is_leaky_relu(f.kind) ? static_cast<const T*>(operands.output) : nullptr,
+          .y = f.kind == Activation::none ? nullptr : static_cast<const T*>(operands.output),
           .argmax = static_cast<const uint8_t*>(operands.argmax),
           .activation = leaky_relu_of(f)};
 }
