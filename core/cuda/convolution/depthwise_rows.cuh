@@ -85,7 +85,7 @@ class SummedRows {
   __device__ void use(int /*p*/, const StripRow& row, float (&z)[tile][channels]) {
     store_columns(y_, row, z);
 #pragma unroll
-    for (int t = 0; t < tile; ++t) unpack_channels<T>(pack_channels<T>(z[t]), z[t]);
+    for (int t = 0; t < tile; ++t) to_floats<T>(pack_channels<T>(z[t]), z[t]);
 #pragma unroll
     for (int v = 0; v < channels; ++v) {
       if (count_ == 0) shift_[v] = z[0][v];
@@ -132,8 +132,8 @@ class NormSumRows {
 #pragma unroll
     for (int t = 0; t < tile; ++t) {
       float x[channels];
-      unpack_channels<T>(next_[p][t], x);
-      if (dz_) unpack_channels<T>(pack_channels<T>(z[t]), z[t]);
+      to_floats<T>(next_[p][t], x);
+      if (dz_) to_floats<T>(pack_channels<T>(z[t]), z[t]);
 #pragma unroll
       for (int v = 0; v < channels; ++v) {
         const float dz = row.inside >> t & 1 ? z[t][v] : 0.0f;
@@ -185,7 +185,7 @@ class NormGradientRows {
 #pragma unroll
     for (int t = 0; t < tile; ++t) {
       float x[channels];
-      unpack_channels<T>(next_[p][t], x);
+      to_floats<T>(next_[p][t], x);
 #pragma unroll
       for (int v = 0; v < channels; ++v) {
         z[t][v] =
