@@ -85,16 +85,14 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     split_ = split_work(g, rows, columns, site.multiprocessors);
     if (request.pass != ConvolutionPass::backward_weights) return;
     visit_window(g, [&]<int K, int S>() { mma_split_ = mma_split<K, S>(g, site); });
-    if (mma_split_.slices > 0) split_.slices = mma_split_.slices * mma_split_.parts;
   }
   std::string name() const override { return "depthwise"; }
   int64_t workspace_bytes() const override {
     const Conv2dGeometry& g = geometry_;
-    const int64_t row = split_.slices * g.c;  // of a tap, or of two sums
     if (request_.pass == ConvolutionPass::backward_weights) {
-      return row * g.kernel_h * g.kernel_w * static_cast<int64_t>(sizeof(float));
+      return weights_slices() * g.kernel_h * g.kernel_w * g.c * int64_t{sizeof(float)};
     }
-    return adds_up() ? row * static_cast<int64_t>(sizeof(double2)) : 0;
+    return adds_up() ? split_.slices * g.c * int64_t{sizeof(double2)} : 0;
   }
 
   void run(const KernelSite& site, const ConvolutionOperands& operands,
@@ -106,6 +104,10 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
 
  private:
   bool adds_up() const { return request_.sums || request_.normalised; }
+  int64_t weights_slices() const {
+    return mma_split_.slices > 0 ? mma_split_.slices * mma_split_.parts
+                                 : split_.slices * split_.positions;
+  }
 
   template <class T, int K, int S>
   void run_as(const KernelSite& site, const ConvolutionOperands& operands, void* workspace) const {
@@ -160,7 +162,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
       launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
                  o.norm, o.x, o.y, workspace);
     }
-    add_slices<float>(target(site), workspace, split_.slices, K * K * geometry_.c,
+    add_slices<float>(target(site), workspace, weights_slices(), K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
   }
 
