@@ -24,9 +24,8 @@ inline bool pads_evenly(const Conv2dGeometry& g) {
 /// the batch_norm behind it (SummedOutput in core/backend/fused_ops.h). A `normalised` request
 /// reads f(norm of x) in place of x, in a forward pass (then with sums) and in that of the weights.
 /// A normalised backward_input pass continues through f and computes the batch_norm's own
-/// gradients. It leaves dx = dz_factor x + x_factor (norm.x - mean) + offset to be done where the
-/// stride is 1; where it is 2 it computes dz twice rather than store it, and writes dx to x. With x
-/// null it only adds up.
+/// gradients. It leaves dx = dz_factor x + x_factor (norm.x - mean) + offset to be done. With x null
+/// it only adds up.
 ///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation, with a `residual` added between

@@ -135,22 +135,15 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
 
   template <class T, int K, int S>
   void backward_input(const KernelSite& site, const ConvolutionOperands& o, void* workspace) const {
-    constexpr int together = S;  // rows
     T* const x = static_cast<T*>(o.x);
     if (!adds_up()) return gradient_rows<T, K, S, StoredRows<T>>(site, o.w, o.y, {{}, nullptr, x});
     const NormGradients& norm = o.norm_gradients;
-    const auto* const norm_x = static_cast<const T*>(norm.x);
-    gradient_rows<T, K, S, NormSumRows<T, together>>(
-        site, o.w, o.y, {o.norm, norm_x, S == 1 ? x : nullptr}, workspace);
+    gradient_rows<T, K, S, NormSumRows<T, S>>(
+        site, o.w, o.y, {o.norm, static_cast<const T*>(norm.x), x}, workspace);
     const Conv2dGeometry& g = request_.geometry;
     const StoreNormGradient factors{static_cast<double>(g.n * g.h * g.w), o.norm.inv_std,
                                     o.norm.gamma, norm};
     add_slices<double2>(target(site), workspace, split_.slices, geometry_.c, factors);
-    if constexpr (S == 2) {
-      if (!x) return;
-      gradient_rows<T, K, S, NormGradientRows<T, together>>(
-          site, o.w, o.y, {o.norm, norm.dz_factor, norm.x_factor, norm.offset, norm_x, x});
-    }
   }
 
   template <class T, int K, int S>

@@ -156,55 +156,6 @@ class NormSumRows {
   float sum_[channels] = {}, correlation_[channels] = {};
 };
 
-/// dx = dz_factor dz + x_factor (x - mean) + offset, dz = f'(norm(x)) z. Factors are f32 (C).
-template <class T, int rows>
-class NormGradientRows {
- public:
-  struct Operands {
-    ImageNorm norm;
-    const float *dz_factor, *x_factor, *offset;
-    const T* x;
-    T* dx;
-  };
-  static constexpr bool reads_norm = false, adds_up = false;
-
-  __device__ NormGradientRows(const Operands& o, int channel)
-      : norm_(o.norm, channel), x_(o.x), dx_(o.dx) {
-#pragma unroll
-    for (int v = 0; v < channels; ++v) {
-      dz_factor_[v] = o.dz_factor[channel + v];
-      x_factor_[v] = o.x_factor[channel + v];
-      offset_[v] = o.offset[channel + v];
-    }
-  }
-  __device__ void load(int p, const StripRow& row) {
-    load_columns<tile>(x_ + row.at, row.stride, row.inside, next_[p]);
-  }
-  __device__ void use(int p, const StripRow& row, float (&z)[tile][channels]) {
-    norm_.template to_dz<T>(next_[p], z);
-#pragma unroll
-    for (int t = 0; t < tile; ++t) {
-      float x[channels];
-      to_floats<T>(next_[p][t], x);
-#pragma unroll
-      for (int v = 0; v < channels; ++v) {
-        z[t][v] =
-            two_terms(z[t][v], dz_factor_[v], norm_.centered(x[v], v), x_factor_[v], offset_[v]);
-      }
-    }
-    store_columns(dx_, row, z);
-  }
-
-  float start[channels] = {};
-
- private:
-  ChannelNorm norm_;
-  const T* x_;
-  T* dx_;
-  PackBytes<T, channels> next_[rows][tile];
-  float dz_factor_[channels], x_factor_[channels], offset_[channels];
-};
-
 /// partial (slices, C) of this block: the totals of its threads, added in order.
 template <class Rows>
 __device__ void add_block(const Split& split, int first_channel, int channel_count,

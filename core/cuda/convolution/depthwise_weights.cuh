@@ -79,7 +79,7 @@ struct StoreWeights {
   }
 };
 
-/// Gradients of gamma and beta, null: not wanted, and the factors of NormGradientRows, from the
+/// Gradients of gamma and beta, null: not wanted, and the factors of dx, from the
 /// sums of dz and of dz (x - mean) over `count` positions. All f32 (C).
 struct StoreNormGradient {
   double count;

@@ -120,7 +120,7 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
     out.offset = out.dz_factor + 2 * g.c;
     request.pass = ConvolutionPass::backward_input;
     convolutions_.run(request, o);
-    if (!o.x || g.stride_h != 1) return;  // else dx is dz
+    if (!o.x) return;  // else it is dz
     const BatchNormGeometry& rows = norm.geometry;
     visit_real(g.dtype, [&]<class T>() {
       constexpr int V = pack_size<T>;

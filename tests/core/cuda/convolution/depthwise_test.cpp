@@ -245,8 +245,8 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
   return result;
 }
 
-// The numbers are whole, so f64 adds them exactly; the shift's remainders are rounded to f32. With
-// a stride of 1 the gradient is left as dz, with a stride of 2 it has gone through the statistics.
+// The numbers are whole, so f64 adds them exactly; the shift's remainders are rounded to f32. The
+// gradient is left as dz.
 TEST_F(CudaDepthwise, AddsUpForNormsOnAnyNumberOfMultiprocessors) {
   for (const DepthwiseCase& s : depthwise_cases) {
     const Conv2dGeometry g = s.geometry();
@@ -266,13 +266,6 @@ TEST_F(CudaDepthwise, AddsUpForNormsOnAnyNumberOfMultiprocessors) {
       if (in.x[i] <= 0) backward.written[i] = 0;
       backward.first[i % channels] += backward.written[i];
       backward.second[i % channels] += backward.written[i] * in.x[i];
-    }
-    if (s.stride == 2) {
-      const auto count = static_cast<double>(g.n * g.h * g.w);
-      for (size_t i = 0; i < dz.size(); ++i) {
-        const size_t c = i % channels;
-        backward.written[i] -= (backward.first[c] + in.x[i] * backward.second[c]) / count;
-      }
     }
     for (const DType dtype : dtypes) {
       for (const int multiprocessors : {1, 2, 132}) {
