@@ -24,8 +24,8 @@ inline bool pads_evenly(const Conv2dGeometry& g) {
 /// the batch_norm behind it (SummedOutput in core/backend/fused_ops.h). A `normalised` request
 /// reads f(norm of x) in place of x, in a forward pass (then with sums) and in that of the weights.
 /// A normalised backward_input pass continues through f and computes the batch_norm's own
-/// gradients. It leaves dx = dz_factor x + x_factor (norm.x - mean) + offset to be done. With x null
-/// it only adds up.
+/// gradients. It writes dz to x, and slope and shift of dx = scale dz + slope (norm.x - mean) +
+/// shift for the norm's own second pass. With x null it only adds up.
 ///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation, with a `residual` added between
@@ -65,7 +65,7 @@ struct ImageNorm {
 struct NormGradients {
   const void* x = nullptr;  ///< what the batch_norm reads, shaped as x
   float *dgamma = nullptr, *dbeta = nullptr;
-  float *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
+  float *slope = nullptr, *shift = nullptr;  ///< depthwise, written
 };
 
 /// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.
@@ -87,7 +87,8 @@ using ConvolutionAlgorithm = Algorithm<ConvolutionOperands>;
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 
 /// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
-/// order, slow. Null where unsupported: pooling, residuals, fused norms, a gradient with an epilogue.
+/// order, slow. Null where unsupported: pooling, residuals, fused norms, a gradient with an
+/// epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
 /// The kernels for one filter per channel, bias and activation of a forward pass included: square

@@ -1,7 +1,7 @@
 // How threads divide a depthwise convolution in NHWC, and what its kernels share. A thread has two
-// adjacent channels and a strip of `tile` adjacent columns, and moves down the rows of a band: each
-// row is loaded once and serves all rows of the window, whose sums (or gradients) wait in
-// registers. The next row is loaded while this one is used. Columns beside the image are loaded as
+// adjacent channels and a strip of `tile` adjacent columns, and moves down the rows of a band. With
+// a stride of 1 and forward each row is loaded once, while the one before it is used, and serves
+// all rows of the window, whose sums wait in registers. Columns beside the image are loaded as
 // zeros, rows above and below it are skipped.
 #pragma once
 

@@ -79,8 +79,8 @@ struct StoreWeights {
   }
 };
 
-/// Gradients of gamma and beta, null: not wanted, and the factors of dx, from the
-/// sums of dz and of dz (x - mean) over `count` positions. All f32 (C).
+/// Gradients of gamma and beta, null: not wanted, slope and shift, from the sums of dz and of dz (x
+/// - mean) over `count` positions. All f32 (C).
 struct StoreNormGradient {
   double count;
   const float *inv_std, *gamma;
@@ -89,9 +89,8 @@ struct StoreNormGradient {
     const double inverse = inv_std[channel], scale = inverse * gamma[channel];
     if (to.dbeta) to.dbeta[channel] = static_cast<float>(sum.x);
     if (to.dgamma) to.dgamma[channel] = static_cast<float>(sum.y * inverse);
-    to.dz_factor[channel] = static_cast<float>(scale);
-    to.x_factor[channel] = static_cast<float>(-scale * inverse * inverse * sum.y / count);
-    to.offset[channel] = static_cast<float>(-scale * sum.x / count);
+    to.slope[channel] = static_cast<float>(-scale * inverse * inverse * sum.y / count);
+    to.shift[channel] = static_cast<float>(-scale * sum.x / count);
   }
 };
 
