@@ -98,7 +98,16 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     visit_real(geometry_.dtype, [&]<class T>() {
-      visit_window(geometry_, [&]<int K, int S>() { run_as<T, K, S>(site, operands, workspace); });
+      visit_window(geometry_, [&]<int K, int S>() {
+        switch (request_.pass) {
+          case ConvolutionPass::forward:
+            return forward<T, K, S>(site, operands, workspace);
+          case ConvolutionPass::backward_input:
+            return backward_input<T, K, S>(site, operands, workspace);
+          case ConvolutionPass::backward_weights:
+            return backward_weights<T, K, S>(site, operands, workspace);
+        }
+      });
     });
   }
 
@@ -107,18 +116,6 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   int64_t weights_slices() const {
     return mma_split_.slices > 0 ? mma_split_.slices * mma_split_.parts
                                  : split_.slices * split_.positions;
-  }
-
-  template <class T, int K, int S>
-  void run_as(const KernelSite& site, const ConvolutionOperands& operands, void* workspace) const {
-    switch (request_.pass) {
-      case ConvolutionPass::forward:
-        return forward<T, K, S>(site, operands, workspace);
-      case ConvolutionPass::backward_input:
-        return backward_input<T, K, S>(site, operands, workspace);
-      case ConvolutionPass::backward_weights:
-        return backward_weights<T, K, S>(site, operands, workspace);
-    }
   }
 
   template <class T, int K, int S>
