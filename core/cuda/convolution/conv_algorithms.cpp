@@ -255,10 +255,11 @@ std::shared_ptr<const cudnn::OperationGraph> ConvAlgorithms::graph_of(
 ConvAlgorithms::Pointer ConvAlgorithms::usable(std::shared_ptr<const cudnn::OperationGraph> graph,
                                                const ConvolutionRequest& request,
                                                const cudnn::EngineChoice& engine) {
-  auto algorithm = CudnnConvolution::make(std::move(graph), padded_evenly(request), engine);
+  const ConvolutionRequest even = padded_evenly(request);
+  auto algorithm = CudnnConvolution::make(std::move(graph), even, engine);
   if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
   if (!admissible(request, algorithm->notes(), options_.deterministic)) return nullptr;
-  if (pads_evenly(request.geometry)) return algorithm;
+  if (even == request) return algorithm;
   return std::make_unique<PaddedConvolution>(request, std::move(algorithm));
 }
 

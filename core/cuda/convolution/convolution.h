@@ -11,11 +11,6 @@
 
 namespace whisker::cuda {
 
-/// True where the padding is equal on both sides.
-inline bool pads_evenly(const Conv2dGeometry& g) {
-  return g.pad_top == g.pad_bottom && g.pad_left == g.pad_right;
-}
-
 /// What to compute.
 ///
 /// Note [Fused conv + norm]
