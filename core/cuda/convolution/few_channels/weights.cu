@@ -51,10 +51,12 @@ __device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4
 }
 
 /// A block sums over many tiles of the output, its warps over different positions, filters or
-/// kernel rows. A function of its own: within the kernel it spills more registers (CUDA 13.0).
+/// kernel rows.
 template <class T, class S, int Filters, bool Pooled>
-__device__ void few_channels_weights_block(const ConvTiling& p,
-                                           const WeightsArguments<T>& arguments, uint32_t* memory) {
+__global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
+    few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
+  wait_for_previous();
+  extern __shared__ __align__(16) uint32_t memory[];
   using Split = RowSplit<T, S, Filters>;
   const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   T* const dz = reinterpret_cast<T*>(memory);
@@ -122,14 +124,6 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
     }
     sums[weights + k] = sum;
   }
-}
-
-template <class T, class S, int Filters, bool Pooled>
-__global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
-    few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
-  wait_for_previous();
-  extern __shared__ __align__(16) uint32_t memory[];
-  few_channels_weights_block<T, S, Filters, Pooled>(p, arguments, memory);
 }
 
 /// Bytes of a tile's dz and patch.
