@@ -55,8 +55,8 @@ struct ChannelLayout {
     down = threads / width;
   }
   void split_rows(int64_t wanted) {
-    chunk = block_rows = (rows + wanted - 1) / wanted;
-    chunks = static_cast<unsigned>((rows + chunk - 1) / chunk);
+    chunk = block_rows = std::max<int64_t>((rows + wanted - 1) / wanted, 1);
+    chunks = static_cast<unsigned>(std::max<int64_t>((rows + chunk - 1) / chunk, 1));
   }
   dim3 grid() const { return {tiles, chunks, parts}; }
   unsigned threads() const { return static_cast<unsigned>(width * down); }
@@ -95,10 +95,10 @@ __device__ inline int pitch_of(int half, int width) {
   return (half * width + 15) / 16 * 16 + width % 16;
 }
 
-/// Adds up `sum` over the first `rows` rows of `width` threads of a block, at least N rows: thread i
-/// returns the sums of channel i of the row. `row` and `pack` are those of the thread. Half of the
-/// rows write what the others add; then, until one row is left, a thread adds up to eight rows of
-/// one channel and writes the sum over the first, which no other thread reads.
+/// Adds up `sum` over the first `rows` rows of `width` threads of a block, at least N rows: thread
+/// i returns the sums of channel i of the row. `row` and `pack` are those of the thread. Half of
+/// the rows write what the others add; then, until one row is left, a thread adds up to eight rows
+/// of one channel and writes the sum over the first, which no other thread reads.
 template <int N, int S>
 __device__ Pack<float, S> add_rows(int rows, int width, int row, int pack, float (&sum)[S][N],
                                    Pack<float, S>* shared) {
