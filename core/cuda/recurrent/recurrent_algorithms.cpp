@@ -1,3 +1,5 @@
+// The family of recurrent layers, which passes each call on to persistent kernels or to one of
+// cuDNN's algorithms, and the choice between them.
 #include "core/cuda/recurrent/recurrent_algorithms.h"
 
 #include <algorithm>
