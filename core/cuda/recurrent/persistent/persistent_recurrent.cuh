@@ -134,11 +134,12 @@ void visit_persistent(const RecurrentGeometry& g, const PersistentTiling& tiling
 }
 
 /// Launches kernel_of.operator()<T, gating, M, U>() over `cells`, with all blocks on the GPU at
-/// once.
+/// once; `stacked` as for persistent_bytes().
 template <class KernelOf>
 void launch_persistent(const PersistentLaunch& launch, std::span<const PersistentCell> cells,
-                       size_t shared_bytes, const KernelOf& kernel_of) {
+                       bool stacked, const KernelOf& kernel_of) {
   const RecurrentGeometry& g = launch.geometry;
+  const size_t shared_bytes = persistent_bytes(g, launch.tiling, stacked);
   PersistentArguments arguments{.steps = static_cast<int>(g.steps),
                                 .batch = static_cast<int>(g.batch),
                                 .hidden = static_cast<int>(g.hidden),
