@@ -2,30 +2,13 @@
 // the gradient of its activation.
 #pragma once
 
+#include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_strips.cuh"
-#include "core/cuda/convolution/image_norm.h"
+#include "core/cuda/device_code/norm_formulas.cuh"
 
 #include <cstdint>
-#include <type_traits>
 
 namespace whisker::cuda::depthwise {
-
-/// Calls fn(kind), with a constant, for an activation that a batch_norm computes.
-template <class Fn>
-__device__ inline void with_norm_activation(Activation kind, const Fn& fn) {
-  switch (kind) {
-    case Activation::relu:
-      return fn(std::integral_constant<Activation, Activation::relu>{});
-    case Activation::relu6:
-      return fn(std::integral_constant<Activation, Activation::relu6>{});
-    case Activation::hard_swish:
-      return fn(std::integral_constant<Activation, Activation::hard_swish>{});
-    case Activation::silu:
-      return fn(std::integral_constant<Activation, Activation::silu>{});
-    default:
-      return fn(std::integral_constant<Activation, Activation::none>{});
-  }
-}
 
 class ChannelNorm {
  public:
@@ -53,9 +36,9 @@ class ChannelNorm {
 #pragma unroll
       for (int u = 0; u < columns; ++u) {
 #pragma unroll
-        for (int v = 0; v < channels; ++v) x[u][v] = value<kind()>(normalised(x[u][v], v));
+        for (int v = 0; v < channels; ++v) x[u][v] = value<kind()>(z(v, x[u][v]));
         const auto rounded = pack_channels<T>(x[u]);
-        unpack_channels<T>(inside >> u & 1 ? rounded : PackBytes<T, channels>{}, x[u]);
+        to_floats<T>(inside >> u & 1 ? rounded : PackBytes<T, channels>{}, x[u]);
       }
     });
   }
@@ -66,20 +49,22 @@ class ChannelNorm {
     with_norm_activation(kind_, [&](auto kind) {
 #pragma unroll
       for (int t = 0; t < tile; ++t) {
-        float z[channels];
-        unpack_channels<T>(x[t], z);
+        float saved[channels];
+        to_floats<T>(x[t], saved);
 #pragma unroll
-        for (int v = 0; v < channels; ++v) z[v] = normalised(z[v], v);
-        if constexpr (grad_from_output(kind())) unpack_channels<T>(pack_channels<T>(z), z);
+        for (int v = 0; v < channels; ++v) saved[v] = z(v, saved[v]);
+        if constexpr (grad_from_output(kind())) to_floats<T>(pack_channels<T>(saved), saved);
 #pragma unroll
-        for (int v = 0; v < channels; ++v) g[t][v] = activation_gradient({kind()}, z[v], g[t][v]);
+        for (int v = 0; v < channels; ++v) {
+          g[t][v] = activation_gradient({kind()}, saved[v], g[t][v]);
+        }
       }
     });
   }
 
  private:
-  __device__ float normalised(float x, int v) const {
-    return fmaf(centered(x, v), scale_[v], shift_[v]);
+  __device__ float z(int v, float x) const {
+    return normalised(x, center_[v], scale_[v], shift_[v]);
   }
   template <Activation F>
   __device__ static float value(float z) {

@@ -6,12 +6,14 @@
 // describe the memory. Whisker's images are NHWC (KRSC), so channels have stride 1.
 #pragma once
 
+#include "core/backend/convolution_pass.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"
 #include "core/tensor/dtype_name.h"
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,29 +33,16 @@ struct Target {
 /// device.
 Descriptor device_properties(std::string_view json);
 
-/// See Note [cuDNN's axes]. A virtual tensor lies between two operations and has no memory.
+/// A tensor of four axes in any layout, 16-byte aligned; strides in elements.
 struct TensorSpec {
-  int64_t id = 0;
-  int64_t n = 1, h = 1, w = 1, c = 1;
-  DType dtype = DType::f32;
-  int64_t alignment = 16;  ///< of the pointer, in bytes
-  bool is_virtual = false;
-};
-
-/// A tensor of four axes in any layout; strides in elements.
-struct StridedSpec {
   int64_t id = 0;
   std::array<int64_t, 4> extents{1, 1, 1, 1}, strides{1, 1, 1, 1};
   DType dtype = DType::f32;
-  int64_t alignment = 16;
-  bool is_virtual = false;
-  bool by_value = false;  ///< one number, which execution reads from host memory
+  bool is_virtual = false;  ///< it lies between two operations and has no memory
+  bool by_value = false;    ///< one number, which execution reads from host memory
 };
-
-struct ConvolutionSpec {
-  std::array<int64_t, 2> stride{1, 1}, dilation{1, 1};  // {height, width}
-  std::array<int64_t, 2> before{}, after{};             // padding
-};
+/// Images (N,H,W,C) or filters (K,R,S,C): see Note [cuDNN's axes].
+TensorSpec nhwc(int64_t id, const std::array<int64_t, 4>& shape, DType dtype);
 
 /// Operations and their tensors. Add them, then finalize(); references stay valid.
 class OperationGraph {
@@ -61,16 +50,10 @@ class OperationGraph {
   explicit OperationGraph(Target target) : target_(target) {}
 
   const Descriptor& tensor(const TensorSpec& spec);
-  const Descriptor& tensor(const StridedSpec& spec);
-  void convolution_forward(const ConvolutionSpec& c, const Descriptor& x, const Descriptor& w,
-                           const Descriptor& y);
-  void convolution_backward_input(const ConvolutionSpec& c, const Descriptor& w,
-                                  const Descriptor& dy, const Descriptor& dx);
-  void convolution_backward_weights(const ConvolutionSpec& c, const Descriptor& x,
-                                    const Descriptor& dy, const Descriptor& dw);
-  /// y = x + b, b broadcast, in f32, as are the following.
-  void add(const Descriptor& x, const Descriptor& b, const Descriptor& y);
-  /// y = f(x) and f(x, b).
+  /// In a gradient's pass x or w is the gradient that it computes, and y is dy.
+  void convolution(ConvolutionPass pass, const Conv2dGeometry& g, const Descriptor& x,
+                   const Descriptor& w, const Descriptor& y);
+  /// y = f(x) and f(x, b), b broadcast, in f32.
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
                  const Descriptor& y);
@@ -80,8 +63,6 @@ class OperationGraph {
   void reshape(const Descriptor& x, const Descriptor& y);
   /// c = a b of the last two axes, summed in f32.
   void matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c);
-  /// y = max(x, 0).
-  void relu(const Descriptor& x, const Descriptor& y);
 
   /// False when cuDNN knows no engine for such a graph.
   bool finalize();
@@ -90,10 +71,10 @@ class OperationGraph {
   const Descriptor& raw() const { return *graph_; }
 
  private:
-  const Descriptor& convolution(const ConvolutionSpec& c);
-  Descriptor& operation(cudnnBackendDescriptorType_t type);
-  Descriptor& pointwise(cudnnPointwiseMode_t f);
-  Descriptor& keep(Descriptor descriptor) { return parts_.emplace_back(std::move(descriptor)); }
+  /// An operation with its tensors and what describes it, not yet finalized.
+  using Parts = std::initializer_list<std::pair<cudnnBackendAttributeName_t, const Descriptor&>>;
+  Descriptor& operation(cudnnBackendDescriptorType_t type, Parts parts);
+  const Descriptor& function(cudnnPointwiseMode_t f);
 
   Target target_;
   std::deque<Descriptor> parts_;  // all that the graph refers to
@@ -109,7 +90,7 @@ struct EngineChoice {
   /// "engine 34 knobs 2:1 13:4": parse(text()) gives the same choice.
   std::string text() const;
   /// nullopt when `text` is not of that form.
-  static std::optional<EngineChoice> parse(std::string_view text);
+  static std::optional<EngineChoice> parse(const std::string& text);
   bool operator==(const EngineChoice&) const = default;
 };
 

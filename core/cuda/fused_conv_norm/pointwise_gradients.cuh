@@ -7,6 +7,7 @@
 #include "core/cuda/fused_conv_norm/pointwise_tiles.cuh"
 
 #include <cstdint>
+#include <utility>
 
 namespace whisker::cuda::pointwise {
 
@@ -132,8 +133,8 @@ __global__ void __launch_bounds__(most_backward_threads)
         multiply_add_two<T>(dw[u], a[0], a[1], b[0], b[1]);
       }
     }
-    exchange(tile, other_tile);
-    exchange(dy_tile, other_dy_tile);
+    std::swap(tile, other_tile);
+    std::swap(dy_tile, other_dy_tile);
   }
   const int weight_count = t.c * t.c_out;
   float* const slice =
@@ -239,15 +240,15 @@ __global__ void __launch_bounds__(most_backward_threads)
           for (int e = 0; e < 2; ++e) {
             const int c = v + e;
             dz[e] =
-                fmaf(in[e] - factors.center[c], slope[c], fmaf(factors.scale[c], dz[e], shift[c]));
+                two_terms(in[e] - factors.center[c], slope[c], dz[e], factors.scale[c], shift[c]);
           }
           word = two_rounded<T>(dz[0], dz[1]);
         });
         *reinterpret_cast<uint4*>(dx + of_all * t.c + x_copy.column()) = da;
       });
     });
-    exchange(tile, other_tile);
-    exchange(dy_tile, other_dy_tile);
+    std::swap(tile, other_tile);
+    std::swap(dy_tile, other_dy_tile);
   }
 }
 

@@ -1,12 +1,13 @@
 // The ring of pinned memory, and the kernel of small uploads. The kernel reads host memory through
 // unified addressing (CUDA C++ Programming Guide, "Mapped Memory"): whole words where the target is
 // aligned, then the remaining bytes.
-#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/upload.h"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace whisker::cuda {
 namespace {
@@ -19,41 +20,20 @@ constexpr int64_t largest_ring = int64_t{16} << 20;
 // streams first: a step would wait for the images of a later one.
 constexpr int64_t most_by_kernel = int64_t{64} << 10;
 
-template <class Word>
+/// `pinned` is 16-byte aligned.
 __global__ void __launch_bounds__(block_threads)
     copy_kernel(const uint8_t* pinned, uint8_t* device, int64_t bytes) {
-  constexpr auto width = static_cast<int64_t>(sizeof(Word));
-  const int64_t words = bytes / width;
+  constexpr auto width = static_cast<int64_t>(sizeof(uint4));
+  const int64_t words = reinterpret_cast<uintptr_t>(device) % width == 0 ? bytes / width : 0;
   const int64_t first = int64_t{blockIdx.x} * block_threads + threadIdx.x;
   const int64_t step = int64_t{gridDim.x} * block_threads;
   for (int64_t i = first; i < words; i += step) {
-    reinterpret_cast<Word*>(device)[i] = reinterpret_cast<const Word*>(pinned)[i];
+    reinterpret_cast<uint4*>(device)[i] = reinterpret_cast<const uint4*>(pinned)[i];
   }
   for (int64_t i = words * width + first; i < bytes; i += step) device[i] = pinned[i];
 }
 
-/// `pinned` is 16-byte aligned.
-void copy_by_kernel(cudaStream_t stream, const void* pinned, void* device, int64_t bytes) {
-  const auto* const from = static_cast<const uint8_t*>(pinned);
-  auto* const to = static_cast<uint8_t*>(device);
-  const auto address = reinterpret_cast<uintptr_t>(device);
-  if (address % sizeof(uint4) == 0) {
-    copy_kernel<uint4><<<grid_for(bytes / 16), block_threads, 0, stream>>>(from, to, bytes);
-  } else if (address % sizeof(uint32_t) == 0) {
-    copy_kernel<uint32_t><<<grid_for(bytes / 4), block_threads, 0, stream>>>(from, to, bytes);
-  } else {
-    copy_kernel<uint8_t><<<grid_for(bytes), block_threads, 0, stream>>>(from, to, bytes);
-  }
-  check_launch("upload");
-}
-
 }  // namespace
-
-Uploader::~Uploader() {
-  for (const Part& part : parts_) cudaEventDestroy(part.copied);
-  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-  cudaFreeHost(ring_);
-}
 
 void Uploader::upload(const void* host, void* device, int64_t bytes) {
   context_.enter();
@@ -67,13 +47,15 @@ void Uploader::upload(const void* host, void* device, int64_t bytes) {
     std::memcpy(ring_ + begin, static_cast<const char*>(host) + done, static_cast<size_t>(count));
     char* const target = static_cast<char*>(device) + done;
     if (count <= most_by_kernel) {
-      copy_by_kernel(context_.stream(), ring_ + begin, target, count);
+      launch_kernel(context_.stream(), "upload", grid_for(count / int64_t{sizeof(uint4)}),
+                    copy_kernel, static_cast<void*>(ring_ + begin), static_cast<void*>(target),
+                    count);
     } else {
       check(cudaMemcpyAsync(target, ring_ + begin, static_cast<size_t>(count),
                             cudaMemcpyHostToDevice, context_.stream()),
             "copying to the GPU");
     }
-    check(cudaEventRecord(parts_.back().copied, context_.stream()), "marking an upload");
+    parts_.back().copied->record(context_.stream());
   }
 }
 
@@ -98,20 +80,13 @@ int64_t Uploader::reserve(int64_t bytes) {
   next_ += length;
   const auto overlaps = [&](const Part& part) { return part.begin < next_ && begin < part.end; };
   while (std::any_of(parts_.begin(), parts_.end(), overlaps)) retire_first();
-  cudaEvent_t event = nullptr;
-  if (events_.empty()) {
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
-  } else {
-    event = events_.back();
-    events_.pop_back();
-  }
-  parts_.push_back({begin, next_, event});
+  parts_.push_back({begin, next_, events_.take_or_make()});
   return begin;
 }
 
 void Uploader::retire_first() {
-  check(cudaEventSynchronize(parts_.front().copied), "waiting for an upload");
-  events_.push_back(parts_.front().copied);
+  parts_.front().copied->wait();
+  events_.give(std::move(parts_.front().copied));
   parts_.pop_front();
 }
 

@@ -9,28 +9,8 @@ constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
-cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g) {
-  return {.stride = {g.stride_h, g.stride_w},
-          .dilation = {g.dilation_h, g.dilation_w},
-          .before = {g.pad_top, g.pad_left},
-          .after = {g.pad_bottom, g.pad_right}};
-}
-
-cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype};
-}
-
-cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id,
-          .n = g.c_out,
-          .h = g.kernel_h,
-          .w = g.kernel_w,
-          .c = g.c / g.groups,
-          .dtype = g.dtype};
-}
-
 cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
+  return cudnn::nhwc(id, {g.n, g.h_out, g.w_out, g.c_out}, g.dtype);
 }
 
 bool in_graph(const ConvolutionRequest& r) {
@@ -43,36 +23,32 @@ bool in_graph(const ConvolutionRequest& r) {
 
 // y = f(x * w + residual + b), f32 until the result is stored. cuDNN 9.19 has engines for this
 // order of the two, and none for the other.
-void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
-             const ConvolutionRequest& request, const cudnn::Descriptor& x,
-             const cudnn::Descriptor& w, const cudnn::Descriptor& y) {
+void forward(cudnn::OperationGraph& graph, const ConvolutionRequest& request,
+             const cudnn::Descriptor& x, const cudnn::Descriptor& w, const cudnn::Descriptor& y) {
   const Conv2dGeometry& g = request.geometry;
   const bool active = g.activation.kind != Activation::none;
   const auto between = [&](int64_t id) -> const cudnn::Descriptor& {
-    return graph.tensor({.id = id,
-                         .n = g.n,
-                         .h = g.h_out,
-                         .w = g.w_out,
-                         .c = g.c_out,
-                         .dtype = DType::f32,
-                         .is_virtual = true});
+    cudnn::TensorSpec spec = output_of(g, id);
+    spec.dtype = DType::f32;
+    spec.is_virtual = true;
+    return graph.tensor(spec);
   };
   const cudnn::Descriptor& conv = request.has_epilogue() ? between(conv_id) : y;
-  graph.convolution_forward(spec, x, w, conv);
+  graph.convolution(ConvolutionPass::forward, g, x, w, conv);
   const cudnn::Descriptor* last = &conv;
   if (request.residual) {
     const cudnn::Descriptor& residual = graph.tensor(output_of(g, residual_id));
     const cudnn::Descriptor& added = between(added_id);
-    graph.add(conv, residual, added);
+    graph.pointwise(CUDNN_POINTWISE_ADD, conv, residual, added);
     last = &added;
   }
   if (g.bias) {
-    const cudnn::Descriptor& b = graph.tensor({.id = b_id, .c = g.c_out, .dtype = g.dtype});
+    const cudnn::Descriptor& b = graph.tensor(cudnn::nhwc(b_id, {1, 1, 1, g.c_out}, g.dtype));
     const cudnn::Descriptor& sum = active ? between(sum_id) : y;
-    graph.add(*last, b, sum);
+    graph.pointwise(CUDNN_POINTWISE_ADD, *last, b, sum);
     last = &sum;
   }
-  if (active) graph.relu(*last, y);
+  if (active) graph.pointwise(CUDNN_POINTWISE_RELU_FWD, *last, y);
 }
 
 }  // namespace
@@ -82,20 +58,14 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   const Conv2dGeometry& g = request.geometry;
   if (!in_graph(request)) return nullptr;
   auto graph = std::make_shared<cudnn::OperationGraph>(target);
-  const cudnn::ConvolutionSpec spec = convolution_spec(g);
-  const cudnn::Descriptor& x = graph->tensor(input_of(g, x_id));
-  const cudnn::Descriptor& w = graph->tensor(filter_of(g, w_id));
+  const cudnn::Descriptor& x = graph->tensor(cudnn::nhwc(x_id, {g.n, g.h, g.w, g.c}, g.dtype));
+  const cudnn::Descriptor& w =
+      graph->tensor(cudnn::nhwc(w_id, {g.c_out, g.kernel_h, g.kernel_w, g.c / g.groups}, g.dtype));
   const cudnn::Descriptor& y = graph->tensor(output_of(g, y_id));
-  switch (request.pass) {
-    case ConvolutionPass::forward:
-      forward(*graph, spec, request, x, w, y);
-      break;
-    case ConvolutionPass::backward_input:
-      graph->convolution_backward_input(spec, w, y, x);
-      break;
-    case ConvolutionPass::backward_weights:
-      graph->convolution_backward_weights(spec, x, y, w);
-      break;
+  if (request.pass == ConvolutionPass::forward) {
+    forward(*graph, request, x, w, y);
+  } else {
+    graph->convolution(request.pass, g, x, w, y);
   }
   if (!graph->finalize()) return nullptr;
   return graph;
@@ -137,7 +107,7 @@ std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
   return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
 }
 
-void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOperands& operands,
+void CudnnConvolution::run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
                            void* workspace) const {
   std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
   const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;

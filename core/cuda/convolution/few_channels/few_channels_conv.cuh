@@ -9,9 +9,13 @@
 // therefore spread to neighbours that the definition would not affect.
 #pragma once
 
-#include "core/backend/geometry.h"
+#include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/device_code/types.cuh"
+#include "core/cuda/runtime/check.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace whisker::cuda {
@@ -79,6 +83,80 @@ __host__ __device__ constexpr int patch_rows(int tile_rows) {
 template <class S>
 __host__ __device__ constexpr int patch_pitch(int tile_columns) {
   return ((tile_columns - 1) * S::stride * S::channels + 8 * S::units + 1) / 2 * 2;
+}
+
+// The host's side: the compiled shapes, and the tiles of the output.
+
+template <class... Shapes>
+struct ConvShapes {};
+inline constexpr ConvShapes<ConvShape<1, 3, 1>, ConvShape<3, 3, 1>, ConvShape<3, 3, 2>,
+                            ConvShape<3, 7, 2>>
+    few_channels_shapes{};
+
+/// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request` where it has one
+/// of the shapes; false where it has none. Filters are 32 or 64, without pooling also any other
+/// multiple of 8 below, which is rounded up. Large kernels exist for 16-bit types only, pooling for
+/// a stride of 1.
+template <class Fn>
+bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
+  const Conv2dGeometry& g = request.geometry;
+  const auto visited = [&]<class T, class S, int Filters>() {
+    const bool rounded = g.c_out < Filters && g.c_out % 8 == 0 && !request.pooled;
+    if (g.c != S::channels || g.kernel_h != S::kernel || g.kernel_w != S::kernel ||
+        g.stride_h != S::stride || g.stride_w != S::stride || (g.c_out != Filters && !rounded)) {
+      return false;
+    }
+    if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
+      if (!request.pooled) return fn.template operator()<T, S, Filters, false>(), true;
+      if constexpr (S::stride == 1) return fn.template operator()<T, S, Filters, true>(), true;
+    }
+    return false;
+  };
+  const auto visit = [&]<class T, class... Shapes>(ConvShapes<Shapes...>) {
+    return ((visited.template operator()<T, Shapes, 32>() ||
+             visited.template operator()<T, Shapes, 64>()) ||
+            ...);
+  };
+  bool found = false;
+  visit_real(g.dtype,
+             [&]<class T>() { found = visit.template operator()<T>(few_channels_shapes); });
+  return found;
+}
+
+/// Launches `kernel` with `bytes` of shared memory, also beyond the 48 KiB default.
+template <class... Parameters, class... Arguments>
+void launch_few_channels(const KernelSite& site, size_t bytes, int blocks,
+                         void (*kernel)(Parameters...), const Arguments&... arguments) {
+  allow_shared_memory(kernel, bytes);
+  const LaunchTarget target{
+      .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
+  launch_pdl(target, static_cast<unsigned>(blocks), block_threads, kernel, arguments...);
+  check_launch("few-channel convolution");
+}
+
+/// Resident blocks with `bytes` of shared memory, at most blocks_per_multiprocessor each.
+inline int resident_blocks(const KernelSite& site, size_t bytes) {
+  constexpr size_t reserved = 1024;  // by the system, for each block
+  const auto fit = static_cast<int>(site.multiprocessor_bytes / (bytes + reserved));
+  return site.multiprocessors * std::clamp(fit, 1, blocks_per_multiprocessor);
+}
+
+/// Tiles of about `positions` outputs: an even number of rows, columns in multiples of 16.
+inline ConvTiling conv_tiling(const Conv2dGeometry& g, int positions) {
+  constexpr int most_columns = 128;
+  ConvTiling p{.n = static_cast<int>(g.n),
+               .h = static_cast<int>(g.h),
+               .w = static_cast<int>(g.w),
+               .h_out = static_cast<int>(g.h_out),
+               .w_out = static_cast<int>(g.w_out),
+               .c_out = static_cast<int>(g.c_out),
+               .pad_top = static_cast<int>(g.pad_top),
+               .pad_left = static_cast<int>(g.pad_left)};
+  p.tile_columns = std::min({(p.w_out + 15) / 16 * 16, positions / 2 / 16 * 16, most_columns});
+  p.tile_rows = std::min((p.h_out + 1) / 2 * 2, positions / p.tile_columns / 2 * 2);
+  p.tiles_across = (p.w_out + p.tile_columns - 1) / p.tile_columns;
+  p.tiles_down = (p.h_out + p.tile_rows - 1) / p.tile_rows;
+  return p;
 }
 
 }  // namespace whisker::cuda

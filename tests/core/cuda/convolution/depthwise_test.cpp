@@ -99,7 +99,7 @@ Numbers expected_result(ConvolutionPass pass, const Conv2dGeometry& g,
 
 /// What the kernels write, into memory full of NaN.
 Numbers depthwise_result(ConvolutionPass pass, Conv2dGeometry g, const DepthwiseOperands& in,
-                         DType dtype, const ConvolutionSite& site) {
+                         DType dtype, const KernelSite& site) {
   g.dtype = dtype;
   const auto algorithm = depthwise_convolution({.pass = pass, .geometry = g}, site);
   if (!algorithm) return {};
@@ -134,12 +134,12 @@ class CudaDepthwise : public GpuTest {
 
 /// Every type on every site.
 void expect_whole_numbers(ConvolutionPass pass, const DepthwiseCase& s,
-                          const std::vector<ConvolutionSite>& sites) {
+                          const std::vector<KernelSite>& sites) {
   const Conv2dGeometry g = s.geometry();
   const DepthwiseOperands in = operands_of(g);
   const Numbers expected = expected_result(pass, g, in);
   for (const DType dtype : dtypes) {
-    for (const ConvolutionSite& site : sites) {
+    for (const KernelSite& site : sites) {
       EXPECT_EQ(depthwise_result(pass, g, in, dtype, site), expected) << fmt::format(
           "{} {} of ({},{},{},{}), window {}, stride {}, {} multiprocessors of capability {}, {} "
           "bytes of shared memory",
@@ -150,7 +150,7 @@ void expect_whole_numbers(ConvolutionPass pass, const DepthwiseCase& s,
 }
 
 TEST_F(CudaDepthwise, ComputesTheSameOnAnyNumberOfMultiprocessors) {
-  const std::vector<ConvolutionSite> sites{
+  const std::vector<KernelSite> sites{
       {.multiprocessors = 1}, {.multiprocessors = 2}, {.multiprocessors = 132}};
   for (const DepthwiseCase& s : depthwise_cases) {
     for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_input,
@@ -165,7 +165,7 @@ TEST_F(CudaDepthwise, WeightGradientsOnTensorCoresAreExact) {
   ASSERT_EQ(cudaGetDeviceProperties(&here, gpu.index), cudaSuccess);
   const int capability = here.major * 10 + here.minor;
   if (capability < 80) GTEST_SKIP() << "skipped: needs compute capability 8.0";
-  std::vector<ConvolutionSite> sites;
+  std::vector<KernelSite> sites;
   for (const size_t bytes : {here.sharedMemPerBlockOptin, size_t{24} * 1024}) {  // narrow tiles
     for (const int multiprocessors : {1, 2, 132}) {
       sites.push_back({.multiprocessors = multiprocessors,
@@ -189,7 +189,7 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
                          DType dtype, int multiprocessors) {
   g.dtype = dtype;
   const bool forward = pass == ConvolutionPass::forward;
-  const ConvolutionSite site{.multiprocessors = multiprocessors};
+  const KernelSite site{.multiprocessors = multiprocessors};
   const auto algorithm = depthwise_convolution(
       {.pass = pass, .geometry = g, .sums = forward, .normalised = true}, site);
   if (!algorithm) return {};
@@ -199,7 +199,7 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
   const Tensor x = on_gpu(in.x, {g.n, g.h, g.w, g.c});
   const Tensor w = on_gpu(in.w, {g.c, g.kernel_h, g.kernel_w, 1});
   const Tensor y = on_gpu(in.y, {g.n, g.h_out, g.w_out, g.c});
-  const Tensor dx = empty_like(x), factors = empty({5, g.c}, {.device = gpu});
+  const Tensor dx = empty_like(x), factors = empty({4, g.c}, {.device = gpu});
   const Tensor zero = zeros({g.c}, {.device = gpu}), one = ones({g.c}, {.device = gpu});
   const Tensor workspace =
       empty({algorithm->workspace_bytes()}, {.dtype = DType::u8, .device = gpu});
@@ -210,22 +210,23 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
               cudaSuccess);
   }
   float* const of_channels = static_cast<float*>(factors.raw());
+  const auto* const zeros_of_channels = static_cast<const float*>(zero.raw());
+  const auto* const ones_of_channels = static_cast<const float*>(one.raw());
   algorithm->run(site,
                  {.x = forward ? x.raw() : dx.raw(),
                   .w = w.raw(),
                   .y = y.raw(),
                   .sums = of_channels,
-                  .norm = {.x = x.raw(),
-                           .mean = zero.raw(),
-                           .inv_std = one.raw(),
-                           .gamma = one.raw(),
-                           .beta = zero.raw(),
-                           .dgamma = of_channels + g.c,
-                           .dbeta = of_channels,
-                           .dz_factor = of_channels + 2 * g.c,
-                           .x_factor = of_channels + 3 * g.c,
-                           .offset = of_channels + 4 * g.c,
-                           .activation = {Activation::relu}}},
+                  .norm = {.mean = zeros_of_channels,
+                           .inv_std = ones_of_channels,
+                           .gamma = ones_of_channels,
+                           .beta = zeros_of_channels,
+                           .activation = {Activation::relu}},
+                  .norm_gradients = {.x = x.raw(),
+                                     .dgamma = of_channels + g.c,
+                                     .dbeta = of_channels,
+                                     .slope = of_channels + 2 * g.c,
+                                     .shift = of_channels + 3 * g.c}},
                  workspace.raw());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   const Numbers all = factors.to_vector();
@@ -243,8 +244,8 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
   return result;
 }
 
-// The numbers are whole, so f64 adds them exactly; the shift's remainders are rounded to f32. With
-// a stride of 1 the gradient is left as dz, with a stride of 2 it has gone through the statistics.
+// The numbers are whole, so f64 adds them exactly; the shift's remainders are rounded to f32. The
+// gradient is left as dz.
 TEST_F(CudaDepthwise, AddsUpForNormsOnAnyNumberOfMultiprocessors) {
   for (const DepthwiseCase& s : depthwise_cases) {
     const Conv2dGeometry g = s.geometry();
@@ -264,13 +265,6 @@ TEST_F(CudaDepthwise, AddsUpForNormsOnAnyNumberOfMultiprocessors) {
       if (in.x[i] <= 0) backward.written[i] = 0;
       backward.first[i % channels] += backward.written[i];
       backward.second[i % channels] += backward.written[i] * in.x[i];
-    }
-    if (s.stride == 2) {
-      const auto count = static_cast<double>(g.n * g.h * g.w);
-      for (size_t i = 0; i < dz.size(); ++i) {
-        const size_t c = i % channels;
-        backward.written[i] -= (backward.first[c] + in.x[i] * backward.second[c]) / count;
-      }
     }
     for (const DType dtype : dtypes) {
       for (const int multiprocessors : {1, 2, 132}) {
