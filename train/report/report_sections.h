@@ -41,6 +41,8 @@ std::string dates_text(const RunRecord& run);
 /// What an evaluation measured, in one sentence.
 std::string evaluation_text(const RunRecord& run);
 std::string use_commands(const RunRecord& run);
+/// The folder to name in commands.
+std::string run_path(const RunRecord& run);
 
 std::string verdict_section(const RunRecord& run);
 std::string curves_section(const RunRecord& run);
