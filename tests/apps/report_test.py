@@ -96,6 +96,44 @@ class Reports(ProgramTest):
         self.assertIn("7 validation examples are in all runs, by their path (not all runs recorded contents)",
                       (self.folder / "paths.html").read_text())
 
+    def compared(self, config, val, moved, *other):
+        """The page of two runs of one configuration, validated on the lines `val` and `moved`."""
+        for name, lines in (("val.csv", val), ("moved.csv", moved)):
+            (self.folder / name).write_text("".join(lines))
+        for name in ("val", "moved"):
+            shutil.rmtree(self.folder / "runs" / name, ignore_errors=True)
+            self.whisker("train", config, f"name={name}", f"data.val={name}.csv", *(other if name == "moved" else ()))
+        self.whisker("report", "runs/val", "runs/moved", "-o", "compared.html", "--force")
+        return (self.folder / "compared.html").read_text()
+
+    def test_texts_rows_and_windows_are_compared_by_content(self):
+        base = ("device: cpu\ntrain: {epochs: 1, batch_size: 8}\ndata: {train: val.csv, val: val.csv, kind: %s}\n"
+                "model: [%s{gru: {units: 2}}, {dense: {units: %s}}]\n")
+        embedding = "{embedding: {input_dim: vocabulary, output_dim: 2}}, "
+        texts = [f"{'ab'[i % 2]},see {i} and {i * 7 % 5}\n" for i in range(30)]
+        (self.folder / "base.yaml").write_text(base % ("text, text: {level: words}", embedding, "classes"))
+        page = self.compared("base.yaml", texts, texts[:0:-1] + ["a,another\n"])
+        self.assertIn("29 validation examples are in all runs, by their content and label", page)
+        # Rows of two numbers occur more than once: each of the copies counts.
+        rows = [f"{'ab'[i % 2]},{i % 3},{i % 4}\n" for i in range(36)]
+        (self.folder / "base.yaml").write_text(base % ("rows, rows: {features: 2}", "", "classes"))
+        page = self.compared("base.yaml", rows, ["b,9,9\n"] + rows[:-1])
+        self.assertIn("35 validation examples are in all runs, by their content and label", page)
+        # Windows of another length are the same where they forecast the same.
+        series = [f"{i * i % 17}\n" for i in range(60)]
+        (self.folder / "base.yaml").write_text(base % ("series, series: {columns: ['1'], window: 4}", "", 1))
+        page = self.compared("base.yaml", series, series[:-1] + ["3\n"], "data.series.window=6")
+        self.assertIn("53 validation windows are in all runs, by the values that they forecast", page)
+        self.assertRegex(page, r"<td>mae \d\.\d+</td>")
+        page = self.compared("base.yaml", series, series, "data.series.horizon=2", "model=[{gru: {units: 2}}, {dense: {units: 2}}]")
+        self.assertIn("or of forecasts of the same columns and steps", page)
+        # A run of an older version recorded no contents.
+        older = self.folder / "runs/val/validation.safetensors"
+        older.write_bytes(older.read_bytes().replace(b'"contents"', b'"unknown_"'))
+        self.whisker("report", "runs/val", "runs/val", "-o", "older.html")
+        self.assertIn("Common windows are not known: not all runs recorded contents.",
+                      (self.folder / "older.html").read_text())
+
     def test_a_model_card_is_renewed_until_somebody_edits_it(self):
         run = self.train("card", "train.epochs=1", "data.train=train")
         card = (run / "README.md").read_text()
