@@ -161,6 +161,7 @@ std::string measured_section(const EvaluationRecord& evaluation, const RunRecord
     data += (data.empty() ? "" : ", ") + without_folders(one);
   }
   table.row().name("data").lines(data);
+  table.row().name("measured on").lines(evaluation.date);
   table.row().name(run.best->of).lines(grouped(run.best->examples));
   for (const auto& [name, value] : run.best->values)
     table.row().name(name).lines(figure_text(value));
