@@ -23,6 +23,8 @@ std::string report_page(std::string_view title, std::string_view lead, std::stri
 std::string image_html(std::string_view jpeg, std::string_view alt);
 /// One example as an <li>; `shown` may be null.
 std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown);
+/// The lines of a log that begin with "warning: ", five at most.
+std::string warnings_html(const std::string& told);
 /// "<p class=\"lead\">...</p>" of text.
 std::string report_note(std::string_view text);
 /// Curves of a section, beside others of them in charts_html().
