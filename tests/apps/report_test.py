@@ -1,6 +1,7 @@
 """report.html: what a run writes, and `whisker report` draws again."""
 
 import os
+import resource
 import shutil
 
 from harness import ProgramTest
@@ -13,7 +14,7 @@ class Reports(ProgramTest):
         run = self.folder / "runs/shown"
         page = (run / "report.html").read_text()
         for text in (" of 10 validation images in 2 classes are classified right, with the weights of epoch ",
-                     "Finished after ", "(95 % interval: ", "20  50.0 %", "whisker train --repeat runs/shown",
+                     "Finished after ", "(95 % interval: ", "The mean of F1 over the classes: 0.", "20  50.0 %", "whisker train --repeat runs/shown",
                      "Area under the ROC curve", ">parameters</th><td class=\"value\">258<", "<h2 id=\"time\">", ">train.batch_size</th><td class=\"value\">8<"):
             self.assertIn(text, page)
         self.assertIn("data:image/jpeg;base64,", page)
@@ -66,6 +67,14 @@ class Reports(ProgramTest):
         (other / "examples.safetensors").unlink()
         self.assertIn("its classes are not those of best.safetensors",
                       self.whisker("train", "--resume", str(other)).stderr)
+
+    def test_a_full_disk_loses_the_report_and_not_the_run(self):
+        whole = self.train("whole", "train.epochs=1")
+        most = (whole / "report.html").stat().st_size - 1000  # of a file: stands for the full disk
+        done = self.whisker("train", "c.yaml", *self.data, "name=full", "train.epochs=1",
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+        self.assertEqual(done.stderr.count("the report was not written: "), 1, done.stderr)
+        self.assertTrue((self.folder / "runs/full/best.safetensors").exists())
 
     def test_runs_are_compared_by_the_content_of_their_images(self):
         one = self.train("one", "train.epochs=1")

@@ -156,8 +156,8 @@ class RunFigures(ProgramTest):
                 f"{figures['average_precision_ovr']:.4f}, means of 3 classes")
         self.assertIn("\ne" + said, text)
         self.assertRegex((self.folder / "three.html").read_text(),
-                         r'>data</th><td class="value">three.csv<(.|\n)*>measured on</th><td class="value">20\d\d-\d\d-'
-                         r'\d\d (.|\n)*>f1_macro</th><td class="value">0\.\d+<')
+                         r'The weights are three/best.safetensors, the data three.csv, measured on 20\d\d-\d\d-\d\d '
+                         r'\d\d:\d\d:\d\d [+-]\d\d:\d\d\.(.|\n)*>data</th><td class="value">three.csv<(.|\n)*>f1_macro</th><td class="value">0\.\d+<')
         self.assertIn("<p>E" + said, (self.folder / "three.html").read_text())
 
     # Labels of which every fourth is wrong: some temperature is best.

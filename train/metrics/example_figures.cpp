@@ -43,7 +43,7 @@ std::string ExampleFigures::text() const {
 
 std::string rest_areas_text(const ValidationExamples& examples,
                             const std::optional<RestAreas>& areas) {
-  if (!examples.knows_all()) {
+  if (!areas && !examples.knows_all()) {
     return fmt::format("not measured: {} are more than {} probabilities",
                        fmt::format("{} of {} classes", counted(examples.size(), "example"),
                                    grouped(std::ssize(examples.classes))),

@@ -6,6 +6,7 @@
 #include "core/io/counted.h"
 #include "core/io/duration.h"
 #include "core/io/text.h"
+#include "core/io/utf8.h"
 #include "train/metrics/metrics.h"
 #include "train/report/common_examples.h"
 #include "train/report/report_sections.h"
@@ -177,7 +178,7 @@ class Comparison {
           std::ranges::find(kept->mistakes, run.examples.at(key), &ReportExample::index);
       if (found == kept->mistakes.end()) continue;
       if (!found->seen.empty()) return image_html(found->seen, "what a network saw") + "<br>";
-      return markup(found->text) + "<br>";
+      return markup(without_middle(found->text, 160, 40)) + "<br>";
     }
     return "";
   }
