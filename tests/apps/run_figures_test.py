@@ -156,7 +156,7 @@ class RunFigures(ProgramTest):
                 f"{figures['average_precision_ovr']:.4f}, means of 3 classes")
         self.assertIn("\ne" + said, text)
         self.assertRegex((self.folder / "three.html").read_text(),
-                         r'The weights are three/best.safetensors, the data three.csv, measured on 20\d\d-\d\d-\d\d '
+                         r'Weights three/best.safetensors; data three.csv; measured on 20\d\d-\d\d-\d\d '
                          r'\d\d:\d\d:\d\d [+-]\d\d:\d\d\.(.|\n)*>data</th><td class="value">three.csv<(.|\n)*>f1_macro</th><td class="value">0\.\d+<')
         self.assertIn("<p>E" + said, (self.folder / "three.html").read_text())
 

@@ -195,9 +195,8 @@ std::string evaluation_report(EvaluationRecord evaluation) {
         "other {}.</p>\n",
         grouped(*evaluation.trained_on), grouped(run.best->examples), run.best->of, run.best->of);
   }
-  lead +=
-      report_note(fmt::format("The weights are {}, the data {}, measured on {}.",
-                              weights_text(evaluation), data_text(evaluation), evaluation.date));
+  lead += report_note(fmt::format("Weights {}; data {}; measured on {}.", weights_text(evaluation),
+                                  data_text(evaluation), evaluation.date));
   std::string body;
   for (const auto section :
        {forecast_section, confusion_section, per_class_section, calibration_section, roc_section}) {

@@ -50,12 +50,15 @@ std::string roc_of_classes(const RunRecord& run) {
   if (all.rest_areas || all.knows_all() || all.epoch == 0) {
     areas = rest_areas_text(all, all.rest_areas ? all.rest_areas : rest_areas(all));
   } else {
-    const std::string weights = run_path(run) + "/best.safetensors";
+    const bool is_older = all.size() * std::ssize(all.classes) <= most_scores_of_run;
     areas = fmt::format(
-        "not known, as a run keeps the five most probable classes of an example, and measures "
-        "these areas where all probabilities are at most {}: whisker evaluate {} --split val "
-        "--report FILE.html measures them",
-        grouped(most_scores_of_run), shell_word(weights));
+        "not known, as a run keeps the five most probable classes of an example{}: whisker "
+        "evaluate "
+        "{} --split val --report FILE.html measures them",
+        is_older ? ", and the version that trained it measured no areas"
+                 : fmt::format(", and measures these areas of {} probabilities at most",
+                               grouped(most_scores_of_run)),
+        shell_word(run_path(run) + "/best.safetensors"));
   }
   return report_section("roc", "ROC and precision-recall",
                         fmt::format("<p>Each class against the rest: {}.</p>\n", markup(areas)));

@@ -112,6 +112,9 @@ TEST(RunReport, AreasOfMoreClassesAreThoseThatTheRunMeasured) {
                         "means of 7 classes; without 1 class that no example has."));
   write_validation_examples(folder / "validation.safetensors", classification(40, 4));
   EXPECT_THAT(run_report(read_run_record(folder.path())), HasSubstr("means of 4 classes"));
+  write_validation_examples(folder / "validation.safetensors", classification(40, 8));
+  EXPECT_THAT(run_report(read_run_record(folder.path())),
+              HasSubstr("the version that trained it measured no areas: whisker evaluate runs/"));
 }
 
 TEST(RunReport, SaysHowManyClassesOccur) {
