@@ -152,7 +152,7 @@ class Trainer {
   double prepare_start_ = 0;  // by now()
   bool said_unrecorded_ = false;
   bool gave_up_histograms_ = false;  // they could not be written
-  bool validate_first_ = false;  // no epoch is left to write the best weights again
+  bool validate_first_ = false;      // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   std::vector<std::string> val_paths_;        // in the order of the data
   std::vector<uint64_t> val_hashes_;          // the same
