@@ -26,12 +26,12 @@ namespace {
 
 struct GradeArguments {
   std::string exercise, file;
+  std::string hint;  // no integer: with CLI11 2.4 such a flag counts as given, whether it is or not
   bool watch = false;
-  int64_t hint = 0;
   StudyView view;
 };
 
-constexpr int64_t hints = 3;
+constexpr int hints = 3;
 
 int list_exercises(const Invocation& invocation, const StudyView& view) {
   const std::vector<std::string> done = finished_exercises();
@@ -74,7 +74,7 @@ int list_exercises(const Invocation& invocation, const StudyView& view) {
 }
 
 // The text below "## N" of hints.md.
-std::string hint_of(const fs::path& file, int64_t number) {
+std::string hint_of(const fs::path& file, int number) {
   const std::string text = read_file(file, size_t{1} << 20, ErrorKind::usage);
   const std::string heading = fmt::format("## {}\n", number);
   const size_t begin = text.find(heading);
@@ -86,9 +86,10 @@ std::string hint_of(const fs::path& file, int64_t number) {
   return hint.substr(0, hint.find_last_not_of('\n') + 1);
 }
 
-int show_hint(const Exercise& exercise, const fs::path& folder, int64_t number) {
+int show_hint(const Exercise& exercise, const fs::path& folder, const std::string& hint) {
+  const int number = hint.size() == 1 ? hint[0] - '0' : 0;
   if (number < 1 || number > hints) {
-    fail(ErrorKind::usage, "study grade: --hint: expected 1 to {}, got {}.", hints, number);
+    fail(ErrorKind::usage, "study grade: --hint: expected 1 to {}, got {}.", hints, excerpt(hint));
   }
   print_result(
       fmt::format("hint {} of {}\n\n{}\n", number, hints, hint_of(folder / "hints.md", number)));
@@ -178,10 +179,8 @@ void add_exercise_commands(CLI::App& study, Invocation& invocation) {
   graded->add_option("FILE", arguments->file, "The answer (EXERCISE.cpp)");
   graded->add_flag("--watch", arguments->watch,
                    "Check again whenever the file changes, until Ctrl-C");
-  // A callback: a flag that fills an integer counts as given in CLI11 2.4, whether it is or not.
-  CLI::Option* const hint = graded->add_flag(
-      "--hint{1}", [arguments](int64_t number) { arguments->hint = number; },
-      "A hint instead; --hint=2 and --hint=3 say more");
+  CLI::Option* const hint = graded->add_flag("--hint{1}", arguments->hint,
+                                             "A hint instead; --hint=2 and --hint=3 say more");
   add_json_option(graded, arguments->view);
   hint->excludes("--json");
   set_action(graded, invocation, [&invocation, arguments, hint] {

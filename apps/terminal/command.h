@@ -46,6 +46,11 @@ void add_completion_command(CLI::App& app, Invocation& invocation);
 /// A number from `low` to `high`; NaN, which CLI::Range accepts, is none.
 CLI::Validator number_range(double low, double high);
 
+/// As of the key `seed`. CLI11 before 2.4 takes -1 for 2^64 - 1.
+inline CLI::Validator seed_range() {
+  return number_range(0, 0x1p53);
+}
+
 /// Calling `command` runs `action`, which returns the exit code.
 void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action);
 

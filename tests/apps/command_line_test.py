@@ -391,7 +391,7 @@ class CommandLine(ProgramTest):
         hints = [self.whisker("study", "grade", "mul", f"--hint={i}").stdout for i in (1, 2, 3)]
         self.assertEqual(self.whisker("study", "grade", "mul", "--hint").stdout, hints[0])
         self.assertEqual(len(set(hints)), 3)
-        for words in (["--hint", "2"], ["--hint=4"]):
+        for words in (["--hint", "2"], ["--hint=4"], ["--hint=0"], ["--hint=abc"]):
             self.assertIn("--hint", self.whisker("study", "grade", "mul", *words, code=2).stderr)
         answer = self.folder / "mul.cpp"
         shutil.copy(course / "exercises/mul/answer.cpp", answer)
