@@ -22,8 +22,10 @@ endif()
 set(whisker_small_code $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13 AND
    CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT CCACHE)
-  # On from -O2; without it no source takes the precompiled header of the others (-Winvalid-pch).
-  list(APPEND whisker_small_code $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-munroll-only-small-loops>)
+  # Both are on from -O2: without them no source of -O1 takes the precompiled header (-Winvalid-pch).
+  foreach(option -munroll-only-small-loops -mvzeroupper)
+    list(APPEND whisker_small_code $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${option}>)
+  endforeach()
 endif()
 if(WHISKER_SANITIZE)
   set(whisker_small_code -O0)
