@@ -477,6 +477,8 @@ class CommandLine(ProgramTest):
             done = self.whisker("train", "c.yaml", *words, code=2)
             self.assertIn(says, done.stderr)
             self.assertNotIn("after '--'", done.stderr)
+        for words in (["models", "--train.epochs=1"], ["--train.epochs=1", "models"], ["--train.epochs=1"]):
+            self.assertIn("--train.epochs=1'", self.whisker(*words, code=2).stderr)
         self.assertIn("data.kind=rows or ", self.whisker("summary", "c.yaml", "--kind", "rows", code=2).stderr)
         self.assertIn("after '--'", self.whisker("classify", self.weights, "--dash.png", code=2).stderr)
 
