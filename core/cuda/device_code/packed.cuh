@@ -205,4 +205,26 @@ __device__ inline void store_packed(Pack<T, N>* to, const Packed<T, N>& value) {
   }
 }
 
+/// The elements of a pack of 16 bytes (or the only one) whose argmax is `index`, 0 elsewhere.
+template <class T, int N>
+__device__ inline Pack<T, N> where_argmax(const Pack<T, N>& value, const Pack<uint8_t, N>& argmax,
+                                          uint32_t index) {
+  Pack<T, N> result;
+  if constexpr (N == 1) {
+    result.at[0] = argmax.at[0] == index ? value.at[0] : from_f32<T>(0.0f);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      constexpr int per_word = N / 4;
+      const uint32_t same = __vcmpeq4(word(argmax, i * per_word / 4), index * 0x01010101u);
+      // The mask of an element, in each of its bytes.
+      const uint32_t bytes = per_word == 1 ? 0x1111u * static_cast<uint32_t>(i)
+                             : i % 2 == 0  ? 0x1100u
+                                           : 0x3322u;
+      word(result, i) = word(value, i) & __byte_perm(same, 0, bytes);
+    }
+  }
+  return result;
+}
+
 }  // namespace whisker::cuda

@@ -3,7 +3,6 @@
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/ops/channel_sums.cuh"
 #include "core/cuda/ops/launchers.h"
-#include "core/cuda/ops/pooling_strips.cuh"
 
 namespace whisker::cuda {
 namespace {
@@ -123,11 +122,9 @@ __global__ void __launch_bounds__(most_sums_threads)
       const int64_t to = (int64_t{image} * p.h + 2 * i + down) * p.w + 2 * j + across;
       return *reinterpret_cast<Pack<T, N>*>(dz + to * t.channels + channel);
     };
-    WindowGradient<T, N> gradient;
-    gradient.load(&result, &loaded.argmax);
 #pragma unroll
     for (unsigned k = 0; k < 4; ++k) {
-      store_packed(&element(k / 2, k % 2), gradient.where_argmax(static_cast<int>(k)));
+      element(k / 2, k % 2) = where_argmax<T, N>(result, loaded.argmax, k);
     }
     const bool last_row = i + 1 == p.h_half && p.h % 2 == 1;
     const bool last_column = j + 1 == p.w_half && p.w % 2 == 1;

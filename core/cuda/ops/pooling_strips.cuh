@@ -168,12 +168,6 @@ struct WindowGradient {
     }
     return gradient.at[i] & mask;
   }
-  __device__ Packed<T, N> where_argmax(int index) const {
-    Packed<T, N> result;
-#pragma unroll
-    for (int i = 0; i < Packed<T, N>::count; ++i) result.at[i] = at(index, i);
-    return result;
-  }
 };
 
 /// The result of a gradient kernel: stores the gradient of a square of 2x2 elements as dx.
