@@ -105,8 +105,10 @@ void CellBackward::row(int64_t t, int64_t n) {
   };
   switch (g_.kind) {
     case RecurrentKind::rnn_tanh:
+      tanh_row_backward(gates, dm, dgates, g_.hidden);
+      break;
     case RecurrentKind::rnn_relu:
-      rnn_row_backward(gates, g_.kind == RecurrentKind::rnn_relu, dm, dgates, g_.hidden);
+      relu_row_backward(gates, dm, dgates, g_.hidden);
       break;
     case RecurrentKind::lstm:
       lstm_row_backward(gates, m_.side + at * g_.hidden,
