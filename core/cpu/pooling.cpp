@@ -27,13 +27,6 @@ void for_each_row(const Pool2dGeometry& g, const Planes& p, Fn&& fn) {
   });
 }
 
-template <class T, class Index>
-void max_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, Index* argmax) {
-  for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
-    max_row(r, p.inner, x + plane * g.h * g.w * p.inner, y + at, argmax + at);
-  });
-}
-
 // Windows add to the plane's zeroed gradient, in f32; one thread has all windows of a plane.
 template <class T, class Fn>
 void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const Planes& p, T* dx,
@@ -55,47 +48,43 @@ void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const Planes
   });
 }
 
-template <class T, class Index>
-void max_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& p,
-                  const Index* argmax, const T* dy, T* dx) {
-  backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
-    max_row_back(r, p.inner, argmax + at, dy + at, sums);
-  });
-}
-
-bool narrow_indices(const Pool2dGeometry& g) {
-  return g.kernel_h * g.kernel_w <= 255;
-}
-
 int64_t argmax_bytes(const Pool2dGeometry& g) {
-  return narrow_indices(g) ? 1 : 4;
+  return g.kernel_h * g.kernel_w <= 255 ? 1 : 4;
+}
+/// Calls fn.template operator()<Index>() with the type of an argmax index.
+template <class Fn>
+void visit_index(const Pool2dGeometry& g, Fn&& fn) {
+  argmax_bytes(g) == 1 ? fn.template operator()<uint8_t>() : fn.template operator()<uint32_t>();
 }
 
 template <class T>
 void pool_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, void* argmax) {
+  const int64_t size = g.h * g.w * p.inner;
   if (g.kind == PoolKind::average) {
-    for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
-      average_row(r, p.inner, x + plane * g.h * g.w * p.inner, y + at);
+    return for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
+      average_row(r, p.inner, x + plane * size, y + at);
     });
-  } else if (narrow_indices(g)) {
-    max_forward(g, p, x, y, static_cast<uint8_t*>(argmax));
-  } else {
-    max_forward(g, p, x, y, static_cast<uint32_t*>(argmax));
   }
+  visit_index(g, [&]<class Index>() {
+    for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
+      max_row(r, p.inner, x + plane * size, y + at, static_cast<Index*>(argmax) + at);
+    });
+  });
 }
 
 template <class T>
 void pool_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& p,
                    const void* argmax, const T* dy, T* dx) {
   if (g.kind == PoolKind::average) {
-    backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
+    return backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
       average_row_back(r, p.inner, dy + at, sums);
     });
-  } else if (narrow_indices(g)) {
-    max_backward(allocator, g, p, static_cast<const uint8_t*>(argmax), dy, dx);
-  } else {
-    max_backward(allocator, g, p, static_cast<const uint32_t*>(argmax), dy, dx);
   }
+  visit_index(g, [&]<class Index>() {
+    backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
+      max_row_back(r, p.inner, static_cast<const Index*>(argmax) + at, dy + at, sums);
+    });
+  });
 }
 
 class Pooling final : public PoolingKernels, CpuKernels {
