@@ -5,6 +5,7 @@
 #include "core/backend/host_label.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/cpu/support/vector_math.h"
 #include "core/vectorize.h"
 
@@ -200,19 +201,16 @@ class Losses final : public LossKernels, CpuKernels {
         row.divisor += row.weight(labels[r]);
       }
     }
-    const int team = team_size(g.rows, rows_grain(g.classes * 8));
-    const Scratch<double> totals = scratch<double>(team);
-    std::fill_n(totals.data(), team, 0.0);
-    parallel_ranges(g.rows, rows_grain(g.classes * 8), [&](int64_t begin, int64_t end, int thread) {
+    const int64_t grain = rows_grain(g.classes * 8);
+    const ThreadSums totals(allocator_, g.rows, grain);
+    parallel_ranges(g.rows, grain, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t at = r * g.classes;
-        totals[thread] += row(x + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
-                              gradient ? gradient + at : nullptr);
+        *totals.of(thread) += row(x + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
+                                  gradient ? gradient + at : nullptr);
       }
     });
-    double total = 0;
-    for (int t = 0; t < team; ++t) total += totals[t];
-    f32(out.loss)[0] = static_cast<float>(total / row.divisor);
+    f32(out.loss)[0] = static_cast<float>(totals.total() / row.divisor);
   }
 
   void binary_cross_entropy(const LossInputs& in, const LossOutputs& out) override {
@@ -224,16 +222,12 @@ class Losses final : public LossKernels, CpuKernels {
     float* dx = f32_or_null(out.dlogits);
     const int64_t count = in.logits.count();
     const auto scale = static_cast<float>(1.0 / static_cast<double>(count));
-    const int team = team_size(count, pointwise_grain / 8);
-    const Scratch<double> totals = scratch<double>(team);
-    std::fill_n(totals.data(), team, 0.0);
+    const ThreadSums totals(allocator_, count, pointwise_grain / 8);
     parallel_ranges(count, pointwise_grain / 8, [&](int64_t begin, int64_t end, int thread) {
-      totals[thread] +=
+      *totals.of(thread) +=
           binary_range(x + begin, t + begin, scale, dx ? dx + begin : nullptr, end - begin);
     });
-    double total = 0;
-    for (int i = 0; i < team; ++i) total += totals[i];
-    f32(out.loss)[0] = static_cast<float>(total / static_cast<double>(count));
+    f32(out.loss)[0] = static_cast<float>(totals.total() / static_cast<double>(count));
   }
 };
 

@@ -13,6 +13,7 @@
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -356,26 +357,16 @@ class Normalization final : public NormalizationKernels, CpuKernels {
       });
     }
     if (!out.dgamma.defined() && !out.dbeta.defined()) return;
-    const int team = team_size(g.rows, rows_grain(g.features));
-    const Scratch<double> sums = scratch<double>(team * 2 * g.features);
-    std::fill_n(sums.data(), team * 2 * g.features, 0.0);
+    const ThreadSums sums(allocator_, g.rows, rows_grain(g.features), 2 * g.features);
     parallel_ranges(g.rows, rows_grain(g.features), [&](int64_t begin, int64_t end, int thread) {
-      double* own = sums.data() + thread * 2 * g.features;
+      double* own = sums.of(thread);
       for (int64_t r = begin; r < end; ++r) {
         add_parameter_gradients(from + r * g.features, gradient + r * g.features, means[r],
                                 inverses[r], own, own + g.features, g.features);
       }
     });
-    for (int64_t i = 0; i < g.features; ++i) {
-      double gamma_sum = 0;
-      double beta_sum = 0;
-      for (int64_t t = 0; t < team; ++t) {
-        gamma_sum += sums[t * 2 * g.features + i];
-        beta_sum += sums[(t * 2 + 1) * g.features + i];
-      }
-      if (out.dgamma.defined()) f32(out.dgamma)[i] = static_cast<float>(gamma_sum);
-      if (out.dbeta.defined()) f32(out.dbeta)[i] = static_cast<float>(beta_sum);
-    }
+    write_channels(out.dgamma, [&](int64_t i) { return sums.total(i); });
+    write_channels(out.dbeta, [&](int64_t i) { return sums.total(g.features + i); });
   }
 
   void group_norm(const GroupNormGeometry& g, const NormInputs& in,

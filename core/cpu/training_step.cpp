@@ -9,6 +9,7 @@
 #include "core/cpu/support/flush_denormals.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -217,16 +218,14 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
   }
 
   void add_squares(const Tensor& x, double* sum) override {
-    const int team = team_size(x.count(), pointwise_grain);
-    const Scratch<double> totals = scratch<double>(team);
-    std::fill_n(totals.data(), team, 0.0);
+    const ThreadSums totals(allocator_, x.count(), pointwise_grain);
     visit_element("add_squares", x.dtype(), [&]<class T>() {
       const T* from = static_cast<const T*>(x.raw());
       parallel_ranges(x.count(), pointwise_grain, [&](int64_t begin, int64_t end, int thread) {
-        totals[thread] = squares_of(from + begin, end - begin);
+        *totals.of(thread) = squares_of(from + begin, end - begin);
       });
     });
-    for (int t = 0; t < team; ++t) *sum += totals[t];
+    *sum = totals.total(0, *sum);
   }
 
   void begin_update(const StepRule& rule, StepState* state) override {

@@ -5,6 +5,7 @@
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -162,15 +163,15 @@ void visit_norm_activation(Activation kind, Fn&& fn) {
 /// never crosses a plane.
 template <class Fn>
 void for_each_run(const NormPlanes& p, int64_t longest, Fn&& fn) {
-  const int64_t rows = p.planes.outer() * p.positions;
-  parallel_ranges(rows, rows_grain(p.planes.inner), [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t row = begin; row < end;) {
-      const int64_t plane = row / p.positions;
-      const int64_t count = std::min({end - row, (plane + 1) * p.positions - row, longest});
-      fn(row, count, plane % p.planes.blocks * p.planes.inner, thread);
-      row += count;
-    }
-  });
+  parallel_ranges(
+      p.rows(), rows_grain(p.planes.inner), [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t row = begin; row < end;) {
+          const int64_t plane = row / p.positions;
+          const int64_t count = std::min({end - row, (plane + 1) * p.positions - row, longest});
+          fn(row, count, plane % p.planes.blocks * p.planes.inner, thread);
+          row += count;
+        }
+      });
 }
 
 /// Per-thread f64 sums of two quantities per channel, fed from f32 stretches.
@@ -178,12 +179,9 @@ class Sums {
  public:
   Sums(Allocator& allocator, const NormPlanes& p)
       : lanes_(p.lanes()),
-        team_(team_size(p.planes.outer() * p.positions, rows_grain(p.planes.inner))),
-        totals_(allocator, team_ * lanes_ * 2),
-        parts_(allocator, team_ * p.planes.inner * 2),
-        inner_(p.planes.inner) {
-    std::fill_n(totals_.data(), team_ * lanes_ * 2, 0.0);
-  }
+        inner_(p.planes.inner),
+        totals_(allocator, p.rows(), rows_grain(inner_), lanes_ * 2),
+        parts_(allocator, team_size(p.rows(), rows_grain(inner_)) * inner_ * 2) {}
   /// Calls fn(first, second): the thread's f32 sums of `inner` channels, zeroed; then adds them to
   /// the f64 sums.
   template <class Fn>
@@ -191,29 +189,23 @@ class Sums {
     float* first = parts_.data() + thread * inner_ * 2;
     std::fill_n(first, inner_ * 2, 0.0f);
     fn(first, first + inner_);
-    double* total = totals_.data() + thread * lanes_ * 2 + channel;
+    double* total = totals_.of(thread) + channel;
     for (int64_t i = 0; i < inner_; ++i) {
       total[i] += static_cast<double>(first[i]);
       total[lanes_ + i] += static_cast<double>(first[inner_ + i]);
     }
   }
   void finish(double* first, double* second) const {
-    std::fill_n(first, lanes_, 0.0);
-    std::fill_n(second, lanes_, 0.0);
-    for (int64_t t = 0; t < team_; ++t) {
-      for (int64_t i = 0; i < lanes_; ++i) {
-        first[i] += totals_[t * lanes_ * 2 + i];
-        second[i] += totals_[(t * 2 + 1) * lanes_ + i];
-      }
+    for (int64_t i = 0; i < lanes_; ++i) {
+      first[i] = totals_.total(i);
+      second[i] = totals_.total(lanes_ + i);
     }
   }
 
  private:
-  int64_t lanes_;
-  int64_t team_;
-  Scratch<double> totals_;
+  int64_t lanes_, inner_;
+  ThreadSums totals_;
   Scratch<float> parts_;
-  int64_t inner_;
 };
 
 }  // namespace

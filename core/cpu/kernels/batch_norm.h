@@ -15,6 +15,7 @@ struct NormPlanes {
   Activation activation = Activation::none;
 
   int64_t lanes() const { return planes.blocks * planes.inner; }
+  int64_t rows() const { return planes.outer() * positions; }
 };
 
 /// Per channel (lanes): z = (x - mean) scale + beta.

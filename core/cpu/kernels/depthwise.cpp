@@ -3,6 +3,7 @@
 
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -184,19 +185,15 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
   const int64_t from = g.h * g.w * p.inner;
   const int64_t to = g.h_out * g.w_out * p.inner;
   const int64_t band = std::max<int64_t>(1, 512 / g.w_out);  // rows that are added in f32
-  const int team = team_size(p.outer(), rows_grain(from));
-  // (team, blocks, taps, inner)
-  const Scratch<double> memory(allocator, team * p.blocks * of_block);
-  const Scratch<float> planes(allocator, team * of_block);
-  double* const totals = memory.data();
-  float* const parts = planes.data();
-  std::fill_n(totals, team * p.blocks * of_block, 0.0);
+  // (blocks, taps, inner)
+  const ThreadSums totals(allocator, p.outer(), rows_grain(from), p.blocks * of_block);
+  const Scratch<float> parts(allocator, team_size(p.outer(), rows_grain(from)) * of_block);
   visit_block(p.inner, [&]<int Inner>() {
     visit_width(g.kernel_w, [&]<int Width>() {
       parallel_ranges(p.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
-        float* const part = parts + thread * of_block;
+        float* const part = parts.data() + thread * of_block;
         for (int64_t i = begin; i < end; ++i) {
-          double* const total = totals + (thread * p.blocks + i % p.blocks) * of_block;
+          double* const total = totals.of(thread) + i % p.blocks * of_block;
           for (int64_t row = 0; row < g.h_out; row += band) {
             weights_rows<Inner, Width>(g, x + i * from, dy + i * to, row,
                                        std::min(row + band, g.h_out), part);
@@ -208,11 +205,8 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
   });
   for (int64_t c = 0; c < g.c; ++c) {
     for (int64_t tap = 0; tap < taps; ++tap) {
-      double sum = 0;
-      for (int64_t t = 0; t < team; ++t) {
-        sum += totals[(t * p.blocks + c / p.inner) * of_block + tap * p.inner + c % p.inner];
-      }
-      store(dw[c * taps + tap], static_cast<float>(sum));
+      const int64_t lane = c / p.inner * of_block + tap * p.inner + c % p.inner;
+      store(dw[c * taps + tap], static_cast<float>(totals.total(lane)));
     }
   }
 }

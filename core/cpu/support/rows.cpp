@@ -4,6 +4,7 @@
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -100,30 +101,24 @@ void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64
 }
 
 int64_t column_sums_bytes(int64_t rows, int64_t columns) {
-  const int64_t team = team_size(rows * columns, pointwise_grain);
+  const int64_t team = team_size(rows, rows_grain(columns));
   return team * columns * static_cast<int64_t>(sizeof(double) + sizeof(float));
 }
 
 template <class T>
 void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums) {
   constexpr int64_t stretch = 64;  // rows added in f32 before the f64 sums
-  const int team = team_size(rows * columns, pointwise_grain);
-  const Scratch<double> totals(allocator, team * columns);
-  const Scratch<float> parts(allocator, team * columns);
-  std::fill_n(totals.data(), team * columns, 0.0);
+  const ThreadSums totals(allocator, rows, rows_grain(columns), columns);
+  const Scratch<float> parts(allocator, team_size(rows, rows_grain(columns)) * columns);
   parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int thread) {
     float* part = parts.data() + thread * columns;
     for (int64_t r = begin; r < end; r += stretch) {
       std::fill_n(part, columns, 0.0f);
       add_rows(x + r * columns, std::min(stretch, end - r), columns, part);
-      add_to_double(part, totals.data() + thread * columns, columns);
+      add_to_double(part, totals.of(thread), columns);
     }
   });
-  for (int64_t i = 0; i < columns; ++i) {
-    double total = 0;
-    for (int64_t t = 0; t < team; ++t) total += totals[t * columns + i];
-    store(sums[i], static_cast<float>(total));
-  }
+  for (int64_t i = 0; i < columns; ++i) store(sums[i], static_cast<float>(totals.total(i)));
 }
 
 template <class T>
