@@ -2,8 +2,8 @@
 // the passes of kernels/batch_norm.cpp: per-channel tensors are padded with zeros to the lanes of
 // the layout, so that padding channels of a blocked form stay zero; images may be bf16, gamma and
 // beta too; statistics are f32 and computed in f64. layer_norm goes row by row: statistics in f64
-// of f32 differences from the row's first value. group_norm goes example by example: sums of each
-// channel in f64, of f32 differences from its first value, are added up to those of its group.
+// of f32 differences from the row's first value. group_norm goes through batch_norm's passes, where
+// each example's channels have lanes of their own, which are added up to those of a group.
 #include "core/backend/normalization.h"
 
 #include "core/backend/unsummed_grads.h"
@@ -42,8 +42,8 @@ T* values(const std::optional<LayoutInput>& x) {
   return x ? x->data<T>() : nullptr;
 }
 
-/// A per-channel array of the layout's length: zeros, or `values` (channels) before them, where
-/// they are defined.
+/// A per-channel array of the layout's length: zeros, or `values` before them, where they are
+/// defined, again for each example of group_norm.
 class Lanes {
  public:
   Lanes(Allocator& allocator, const NormPlanes& p) : memory_(allocator, p.lanes()) {
@@ -53,7 +53,7 @@ class Lanes {
     if (!values.defined()) return;
     visit_element("batch_norm", values.dtype(), [&]<class T>() {
       const T* from = static_cast<const T*>(values.raw());
-      for (int64_t c = 0; c < p.planes.channels; ++c) memory_[c] = load(from[c]);
+      for (int64_t c = 0; c < p.planes.channels; ++c) memory_[c] = load(from[c % values.count()]);
     });
   }
   float* data() const { return memory_.data(); }
@@ -129,60 +129,28 @@ WHISKER_VECTORIZE void add_parameter_gradients(const float* x, const float* dy, 
   }
 }
 
-// Adds, per channel of x (rows, channels), differences from `shift` (channels) and their squares.
-WHISKER_VECTORIZE void add_channel_moments(const float* x, const float* shift, double* sum,
-                                           double* squares, int64_t rows, int64_t channels) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* row = x + r * channels;
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) {
-      const auto d = static_cast<double>(row[c] - shift[c]);
-      sum[c] += d;
-      squares[c] += d * d;
-    }
-  }
+/// group_norm's planes: an example is a block of channels, so that a lane is a channel of one
+/// example.
+NormPlanes group_planes(const GroupNormGeometry& g) {
+  return {.planes = {.n = 1, .blocks = g.n, .inner = g.channels, .channels = g.n * g.channels},
+          .positions = g.positions};
 }
 
-// y = (x - center) scale + shift, over x (rows, channels).
-WHISKER_VECTORIZE void normalise_channels(const float* x, const float* center, const float* scale,
-                                          const float* shift, float* y, int64_t rows,
-                                          int64_t channels) {
-  for (int64_t at = 0; at < rows * channels; at += channels) {
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) {
-      y[at + c] = (x[at + c] - center[c]) * scale[c] + shift[c];
+/// Sums per lane of differences from its first value, and of their squares: no cancellation,
+/// whatever the mean.
+template <class T>
+struct LaneMoments {
+  LaneMoments(Allocator& allocator, const NormPlanes& p, const T* x)
+      : shift(allocator, p), sum(allocator, p.lanes()), squares(allocator, p.lanes()) {
+    for (int64_t c = 0; c < p.planes.channels; ++c) {
+      const int64_t plane = c / p.planes.inner * p.positions;
+      shift[c] = load(x[plane * p.planes.inner + c % p.planes.inner]);
     }
+    NormPasses<T>::moments(allocator, p, x, shift.data(), sum.data(), squares.data());
   }
-}
-
-// Adds, per channel, dy and dy (x - center).
-WHISKER_VECTORIZE void add_channel_gradients(const float* x, const float* dy, const float* center,
-                                             double* sum, double* correlation, int64_t rows,
-                                             int64_t channels) {
-  for (int64_t at = 0; at < rows * channels; at += channels) {
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) {
-      sum[c] += static_cast<double>(dy[at + c]);
-      correlation[c] += static_cast<double>(dy[at + c] * (x[at + c] - center[c]));
-    }
-  }
-}
-
-struct ChannelGradient {
-  const float *center, *scale, *offset, *slope;  // (channels) each
+  Lanes shift;
+  Scratch<double> sum, squares;
 };
-
-// dx = dy scale - offset - (x - center) slope.
-WHISKER_VECTORIZE void channel_gradient(const float* x, const float* dy, const ChannelGradient& f,
-                                        float* dx, int64_t rows, int64_t channels) {
-  const auto [center, scale, offset, slope] = f;
-  for (int64_t at = 0; at < rows * channels; at += channels) {
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) {
-      dx[at + c] = dy[at + c] * scale[c] - offset[c] - (x[at + c] - center[c]) * slope[c];
-    }
-  }
-}
 
 class Normalization final : public NormalizationKernels, CpuKernels {
  public:
@@ -198,16 +166,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const Lanes scale(allocator_, p, in.gamma);
     const Lanes offset(allocator_, p, in.beta);
     visit_element("batch_norm", out.y.dtype(), [&]<class T>() {
-      // Sums of differences from the first place: no cancellation, whatever the mean.
-      const Lanes shift(allocator_, p);
-      for (int64_t c = 0; c < g.channels; ++c) {
-        const int64_t plane = c / p.planes.inner * p.positions;
-        shift[c] = load(from.data<T>()[plane * p.planes.inner + c % p.planes.inner]);
-      }
-      const Scratch<double> sum = scratch<double>(p.lanes());
-      const Scratch<double> squares = scratch<double>(p.lanes());
-      NormPasses<T>::moments(allocator_, p, from.data<T>(), shift.data(), sum.data(),
-                             squares.data());
+      const LaneMoments<T> moments(allocator_, p, from.data<T>());
+      const auto& [shift, sum, squares] = moments;
       const auto rows = static_cast<double>(g.rows);
       for (int64_t c = 0; c < g.channels; ++c) {
         const double d = sum[c] / rows;
@@ -371,129 +331,88 @@ class Normalization final : public NormalizationKernels, CpuKernels {
 
   void group_norm(const GroupNormGeometry& g, const NormInputs& in,
                   const NormOutputs& out) override {
-    if (!in_f32("group_norm", out.y)) {
-      return via_f32([&](ViaF32& t) { group_norm(g, t.in(in), t.out(out)); });
-    }
-    const float* from = f32(in.x);
-    const float* gamma = f32(in.gamma);
-    const float* beta = f32(in.beta);
-    float* to = f32(out.y);
-    float* means = f32(out.mean);
-    float* inverses = f32(out.inv_std);
-    const int64_t example = g.positions * g.channels;  // elements
+    const NormPlanes p = group_planes(g);
+    const Lanes center(allocator_, p), scale(allocator_, p, in.gamma);
+    const Lanes beta(allocator_, p, in.beta);
     const auto positions = static_cast<double>(g.positions);
-    const int team = team_size(g.n, rows_grain(example));
-    const Scratch<double> sums = scratch<double>(team * 2 * g.channels);
-    const Scratch<float> factors = scratch<float>(team * 2 * g.channels);
-    parallel_ranges(g.n, rows_grain(example), [&](int64_t begin, int64_t end, int thread) {
-      double* const sum = sums.data() + thread * 2 * g.channels;
-      double* const squares = sum + g.channels;
-      float* const center = factors.data() + thread * 2 * g.channels;
-      float* const scale = center + g.channels;
-      for (int64_t n = begin; n < end; ++n) {
-        const float* x = from + n * example;  // (positions, channels)
-        std::fill_n(sum, 2 * g.channels, 0.0);
-        add_channel_moments(x, x, sum, squares, g.positions, g.channels);
-        for (int64_t first = 0; first < g.channels; first += g.per_group()) {
-          const int64_t last = first + g.per_group();
-          const auto mean_of = [&](int64_t c) { return double{x[c]} + sum[c] / positions; };
-          double mean = 0;
-          for (int64_t c = first; c < last; ++c) mean += mean_of(c);
-          mean /= static_cast<double>(g.per_group());
-          double deviations = 0;  // squared: within the channels, and of their means
-          for (int64_t c = first; c < last; ++c) {
-            const double d = mean_of(c) - mean;
-            deviations +=
-                std::max(squares[c] - sum[c] * sum[c] / positions, 0.0) + positions * d * d;
-          }
-          const double variance = deviations / (positions * static_cast<double>(g.per_group()));
-          const double inverse = 1 / std::sqrt(variance + g.epsilon);
-          const int64_t group = n * g.groups + first / g.per_group();
-          means[group] = static_cast<float>(mean);
-          inverses[group] = static_cast<float>(inverse);
-          for (int64_t c = first; c < last; ++c) {
-            center[c] = means[group];
-            scale[c] = static_cast<float>(double{gamma[c]} * inverse);
-          }
+    const auto channels = static_cast<double>(g.per_group());
+    visit_element("group_norm", out.y.dtype(), [&]<class T>() {
+      const T* x = static_cast<const T*>(in.x.raw());
+      const LaneMoments<T> moments(allocator_, p, x);
+      const auto& [shift, sum, squares] = moments;
+      for (int64_t group = 0; group < g.n * g.groups; ++group) {
+        const int64_t first = group * g.per_group(), last = first + g.per_group();
+        const auto mean_of = [&](int64_t c) { return double{shift[c]} + sum[c] / positions; };
+        double mean = 0;
+        for (int64_t c = first; c < last; ++c) mean += mean_of(c);
+        mean /= channels;
+        double deviations = 0;  // squared: within the channels, and of their means
+        for (int64_t c = first; c < last; ++c) {
+          const double d = mean_of(c) - mean;
+          deviations += std::max(squares[c] - sum[c] * sum[c] / positions, 0.0) + positions * d * d;
         }
-        normalise_channels(x, center, scale, beta, to + n * example, g.positions, g.channels);
+        const double inverse = 1 / std::sqrt(deviations / (positions * channels) + g.epsilon);
+        f32(out.mean)[group] = static_cast<float>(mean);
+        f32(out.inv_std)[group] = static_cast<float>(inverse);
+        for (int64_t c = first; c < last; ++c) {
+          center[c] = static_cast<float>(mean);
+          scale[c] = static_cast<float>(double{scale[c]} * inverse);
+        }
       }
+      NormPasses<T>::apply(p, x, nullptr, {center.data(), scale.data(), beta.data()},
+                           static_cast<T*>(out.y.raw()));
     });
   }
 
   void group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved, const Tensor& dy,
                            const NormGrads& out) override {
-    if (!in_f32("group_norm", dy)) {
-      return via_f32([&](ViaF32& t) { group_norm_backward(g, t.in(saved), t.in(dy), t.out(out)); });
+    const NormPlanes p = group_planes(g);
+    const Lanes center(allocator_, p);
+    const Lanes scale(allocator_, p, out.dx.defined() ? saved.gamma : no_tensor);
+    const auto inverse = [&](int64_t c) { return double{f32(saved.inv_std)[c / g.per_group()]}; };
+    for (int64_t c = 0; saved.x.defined() && c < p.lanes(); ++c) {
+      center[c] = f32(saved.mean)[c / g.per_group()];
     }
-    if (!saved.x.defined()) {  // only beta learns
-      if (out.dbeta.defined()) {
-        column_sums(allocator_, f32(dy), g.n * g.positions, g.channels, f32(out.dbeta));
-      }
-      return;
-    }
-    const float* from = f32(saved.x);
-    const float* gradient = f32(dy);
-    const float* means = f32(saved.mean);
-    const float* inverses = f32(saved.inv_std);
-    float* to = f32_or_null(out.dx);
-    const float* gamma = to ? f32(saved.gamma) : nullptr;
-    const int64_t example = g.positions * g.channels;  // elements
-    const auto values = static_cast<double>(g.positions * g.per_group());
-    const int team = team_size(g.n, rows_grain(example));
-    // Of a thread: sums of an example, then those of all of its examples.
-    const Scratch<double> sums = scratch<double>(team * 4 * g.channels);
-    std::fill_n(sums.data(), team * 4 * g.channels, 0.0);
-    const Scratch<float> factors = scratch<float>(team * 4 * g.channels);
-    parallel_ranges(g.n, rows_grain(example), [&](int64_t begin, int64_t end, int thread) {
-      double* const sum = sums.data() + thread * 4 * g.channels;
-      double* const correlation = sum + g.channels;
-      double* const dbeta = correlation + g.channels;
-      double* const dgamma = dbeta + g.channels;
-      float* const center = factors.data() + thread * 4 * g.channels;
-      float* const scale = center + g.channels;
-      float* const offset = scale + g.channels;
-      float* const slope = offset + g.channels;
-      for (int64_t n = begin; n < end; ++n) {
-        const float* x = from + n * example;       // (positions, channels)
-        const float* d = gradient + n * example;   // (positions, channels)
-        const float* mean = means + n * g.groups;  // (groups)
-        for (int64_t c = 0; c < g.channels; ++c) center[c] = mean[c / g.per_group()];
-        std::fill_n(sum, 2 * g.channels, 0.0);
-        add_channel_gradients(x, d, center, sum, correlation, g.positions, g.channels);
-        for (int64_t first = 0; first < g.channels; first += g.per_group()) {
-          const int64_t last = first + g.per_group();
-          const double inverse{inverses[n * g.groups + first / g.per_group()]};
-          double of_group = 0;
-          double correlation_of_group = 0;
-          for (int64_t c = first; c < last; ++c) {
-            dbeta[c] += sum[c];
-            dgamma[c] += correlation[c] * inverse;
-            if (!to) continue;
-            of_group += double{gamma[c]} * sum[c];
-            correlation_of_group += double{gamma[c]} * correlation[c];
-          }
-          for (int64_t c = first; to && c < last; ++c) {
-            scale[c] = static_cast<float>(double{gamma[c]} * inverse);
-            offset[c] = static_cast<float>(of_group / values * inverse);
-            slope[c] =
-                static_cast<float>(correlation_of_group / values * inverse * inverse * inverse);
-          }
-        }
-        if (!to) continue;
-        channel_gradient(x, d, {center, scale, offset, slope}, to + n * example, g.positions,
-                         g.channels);
-      }
-    });
-    const auto write = [&](const Tensor& gradients, int64_t which) {
-      for (int64_t c = 0; gradients.defined() && c < g.channels; ++c) {
+    const NormFactors factors{center.data(), scale.data(), center.data()};
+    visit_element("group_norm", dy.dtype(), [&]<class T>() {
+      const T* x = saved.x.defined() ? static_cast<const T*>(saved.x.raw()) : nullptr;
+      const T* d = static_cast<const T*>(dy.raw());
+      const Scratch<double> sum = scratch<double>(p.lanes());
+      const Scratch<double> correlation = scratch<double>(p.lanes());
+      NormPasses<T>::backward_sums(allocator_, p, x, nullptr, d, factors, nullptr, sum.data(),
+                                   correlation.data());
+      const auto over_examples = [&](int64_t channel, const auto& value) {
         double total = 0;
-        for (int64_t t = 0; t < team; ++t) total += sums[(t * 4 + which) * g.channels + c];
-        f32(gradients)[c] = static_cast<float>(total);
+        for (int64_t c = channel; c < p.lanes(); c += g.channels) total += value(c);
+        return total;
+      };
+      write_channels(out.dbeta, [&](int64_t channel) {
+        return over_examples(channel, [&](int64_t c) { return sum[c]; });
+      });
+      write_channels(out.dgamma, [&](int64_t channel) {
+        return over_examples(channel, [&](int64_t c) { return correlation[c] * inverse(c); });
+      });
+      if (!out.dx.defined()) return;
+      const Lanes offset(allocator_, p), slope(allocator_, p);
+      const auto values = static_cast<double>(g.positions * g.per_group());
+      for (int64_t first = 0; first < p.lanes(); first += g.per_group()) {
+        const int64_t last = first + g.per_group();
+        double of_group = 0;
+        double correlation_of_group = 0;
+        for (int64_t c = first; c < last; ++c) {
+          of_group += double{scale[c]} * sum[c];
+          correlation_of_group += double{scale[c]} * correlation[c];
+        }
+        const double factor = inverse(first);
+        for (int64_t c = first; c < last; ++c) {
+          scale[c] = static_cast<float>(double{scale[c]} * factor);
+          offset[c] = static_cast<float>(of_group / values * factor);
+          slope[c] = static_cast<float>(correlation_of_group / values * factor * factor * factor);
+        }
       }
-    };
-    write(out.dbeta, 2);
-    write(out.dgamma, 3);
+      NormPasses<T>::backward_apply(p, x, nullptr, d, factors, offset.data(), slope.data(),
+                                    static_cast<T*>(out.dx.raw()));
+    });
   }
 };
 
