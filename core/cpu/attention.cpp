@@ -7,45 +7,15 @@
 #include "core/backend/dropout_mask.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vector_math.h"
+#include "core/cpu/support/rows.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace whisker::cpu {
 namespace {
 
 constexpr int64_t block_queries = 64;
-
-WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
-  float largest = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
-// x = exp(x - shift), returns the sum.
-WHISKER_VECTORIZE double exponentials(float* x, float shift, int64_t count) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    x[i] = vector_exp(x[i] - shift);
-    sum += static_cast<double>(x[i]);
-  }
-  return sum;
-}
-
-WHISKER_VECTORIZE void scale_row(float* x, float scale, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
-}
-
-void softmax_scores(float* x, int64_t count) {
-  const double sum = exponentials(x, largest_of(x, count), count);
-  scale_row(x, static_cast<float>(1 / sum), count);
-}
 
 WHISKER_VECTORIZE void add_row(const float* term, int64_t stride, float* sum, int64_t count) {
 #pragma omp simd
@@ -139,7 +109,8 @@ class Attention final : public AttentionKernels, CpuKernels {
       for (int64_t first = 0; first < g.tokens; first += block_queries) {
         const int64_t rows = std::min(block_queries, g.tokens - first);
         head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i) softmax_scores(p + i * g.tokens, g.tokens);
+        for (int64_t i = 0; i < rows; ++i)
+          softmax_row(p + i * g.tokens, false, p + i * g.tokens, g.tokens);
         head.drop(first, rows, p);
         gemm({.size = {rows, g.head_size, g.tokens},
               .a = {p, g.tokens},
@@ -178,7 +149,8 @@ class Attention final : public AttentionKernels, CpuKernels {
         const int64_t at = head.in_y() + first * g.width();
         const float beta = first > 0 ? 1.0f : 0.0f;  // of sums over the blocks
         head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i) softmax_scores(p + i * g.tokens, g.tokens);
+        for (int64_t i = 0; i < rows; ++i)
+          softmax_row(p + i * g.tokens, false, p + i * g.tokens, g.tokens);
         if (dropped != p) {
           std::copy_n(p, rows * g.tokens, dropped);
           head.drop(first, rows, dropped);

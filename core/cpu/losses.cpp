@@ -5,56 +5,16 @@
 #include "core/backend/host_label.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
 #include "core/cpu/support/thread_sums.h"
 #include "core/cpu/support/vector_math.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace whisker::cpu {
 namespace {
-
-WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
-  float largest = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
-// y = exp(x - largest), returns the sum. y may be null.
-WHISKER_VECTORIZE double exponentials(const float* x, float largest, float* y, int64_t count) {
-  double sum = 0;
-  if (y) {
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) {
-      y[i] = vector_exp(x[i] - largest);
-      sum += static_cast<double>(y[i]);
-    }
-  } else {
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - largest));
-  }
-  return sum;
-}
-
-WHISKER_VECTORIZE void affine_row(const float* x, float scale, float shift, float* y,
-                                  int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = scale * x[i] + shift;
-}
-
-void softmax_row(const float* x, bool log, float* y, int64_t classes) {
-  const float largest = largest_of(x, classes);
-  const double sum = exponentials(x, largest, log ? nullptr : y, classes);
-  if (log) {
-    const float shift = static_cast<float>(-std::log(sum));
-    for (int64_t c = 0; c < classes; ++c) y[c] = x[c] - largest + shift;
-  } else {
-    affine_row(y, static_cast<float>(1 / sum), 0, y, classes);
-  }
-}
 
 void softmax_backward_row(const float* y, const float* dy, bool log, float* dx, int64_t classes) {
   double sum = 0;
@@ -129,7 +89,7 @@ struct CrossEntropyRow {
       }
     }
     if (!gradient) return loss;
-    affine_row(gradient, static_cast<float>(target_sum / sum / divisor), 0, gradient, g.classes);
+    scale_row(gradient, static_cast<float>(target_sum / sum / divisor), g.classes);
     if (!soft && g.label_smoothing == 0) {
       gradient[label] -= static_cast<float>(target_sum / divisor);
     } else {

@@ -1,15 +1,18 @@
-// Epilogues of gemms and their gradients; magnitudes.
+// Epilogues of gemms and their gradients; softmax; magnitudes.
 #include "core/cpu/support/rows.h"
 
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/thread_sums.h"
+#include "core/cpu/support/vector_math.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 namespace whisker::cpu {
 namespace {
@@ -131,6 +134,41 @@ float largest_magnitude(const T* x, int64_t count) {
     }
   });
   return std::bit_cast<float>(largest.load());
+}
+
+WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+WHISKER_VECTORIZE double exponentials(const float* x, float shift, float* y, int64_t count) {
+  double sum = 0;
+  if (y) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = vector_exp(x[i] - shift);
+      sum += static_cast<double>(y[i]);
+    }
+  } else {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - shift));
+  }
+  return sum;
+}
+
+WHISKER_VECTORIZE void scale_row(float* x, float scale, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
+}
+
+void softmax_row(const float* x, bool log, float* y, int64_t count) {
+  const float largest = largest_of(x, count);
+  const double sum = exponentials(x, largest, log ? nullptr : y, count);
+  if (!log) return scale_row(y, static_cast<float>(1 / sum), count);
+  const float shift = static_cast<float>(-std::log(sum));
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] - largest + shift;
 }
 
 WHISKER_VECTORIZE void round_row(const float* x, bf16_t* y, int64_t count) {
