@@ -12,21 +12,6 @@
 namespace whisker::cpu {
 namespace {
 
-/// An element as opaque bits, for copies that do not look inside.
-template <class Fn>
-void visit_size(size_t bytes, Fn&& fn) {
-  switch (bytes) {
-    case 1:
-      return fn.template operator()<uint8_t>();
-    case 2:
-      return fn.template operator()<uint16_t>();
-    case 4:
-      return fn.template operator()<uint32_t>();
-    default:
-      return fn.template operator()<uint64_t>();
-  }
-}
-
 template <class T>
 WHISKER_VECTORIZE void copy_row(const T* x, int64_t x_stride, T* y, int64_t y_stride,
                                 int64_t count) {
@@ -101,7 +86,7 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
       });
       return;
     }
-    visit_size(size_of(x.dtype()), [&]<class T>() {
+    visit_bits(static_cast<int64_t>(size_of(x.dtype())), [&]<class T>() {
       const T* from = static_cast<const T*>(x.raw());
       T* to = static_cast<T*>(y.raw());
       for_each_copy_row(g, [&](int64_t source, int64_t target) {
@@ -113,7 +98,7 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
   void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
               const Tensor& y) override {
     const int64_t* picks = static_cast<const int64_t*>(index.raw());
-    visit_size(size_of(x.dtype()), [&]<class T>() {
+    visit_bits(static_cast<int64_t>(size_of(x.dtype())), [&]<class T>() {
       const T* from = static_cast<const T*>(x.raw());
       T* to = static_cast<T*>(y.raw());
       for (int64_t o = 0; o < g.outer; ++o) {

@@ -46,10 +46,9 @@ struct ImageLayout {
   }
 };
 
-/// Converts elements of `bytes` (1, 2 or 4) bytes from row-major to layout `to`, padded with zeros;
-/// and back.
-void to_layout(const ImageLayout& to, int64_t bytes, const void* plain, void* converted);
-void write_plain(const ImageLayout& from, int64_t bytes, const void* converted, void* plain);
+/// Converts elements of `bytes` (1, 2 or 4) bytes from row-major memory to layout `a`, padded with
+/// zeros; or back.
+void convert_layout(const ImageLayout& a, int64_t bytes, bool back, void* plain, void* converted);
 
 /// A blocked activation in its storage: see Note [Private layouts].
 class BlockedForm final : public PrivateForm {
