@@ -28,10 +28,6 @@ ImageLayout norm_layout(const BatchNormGeometry& g, const Tensor& x) {
   return layout_of(x, {.n = g.n, .positions = g.h * g.w, .channels = g.channels});
 }
 
-NormPlanes norm_planes(const BatchNormGeometry& g, const ImageLayout& a) {
-  return {.planes = a.planes(), .positions = a.positions, .activation = g.activation.kind};
-}
-
 /// An operand that may be undefined.
 std::optional<LayoutInput> in_layout(Allocator& allocator, const Tensor& x, const ImageLayout& a) {
   if (!x.defined()) return std::nullopt;
@@ -46,14 +42,14 @@ T* values(const std::optional<LayoutInput>& x) {
 /// defined, again for each example of group_norm.
 class Lanes {
  public:
-  Lanes(Allocator& allocator, const NormPlanes& p) : memory_(allocator, p.lanes()) {
-    std::fill_n(memory_.data(), p.lanes(), 0.0f);
+  Lanes(Allocator& allocator, const ImageLayout& a) : memory_(allocator, a.lanes()) {
+    std::fill_n(memory_.data(), a.lanes(), 0.0f);
   }
-  Lanes(Allocator& allocator, const NormPlanes& p, const Tensor& values) : Lanes(allocator, p) {
+  Lanes(Allocator& allocator, const ImageLayout& a, const Tensor& values) : Lanes(allocator, a) {
     if (!values.defined()) return;
     visit_element("batch_norm", values.dtype(), [&]<class T>() {
       const T* from = static_cast<const T*>(values.raw());
-      for (int64_t c = 0; c < p.planes.channels; ++c) memory_[c] = load(from[c % values.count()]);
+      for (int64_t c = 0; c < a.channels; ++c) memory_[c] = load(from[c % values.count()]);
     });
   }
   float* data() const { return memory_.data(); }
@@ -129,24 +125,24 @@ WHISKER_VECTORIZE void add_parameter_gradients(const float* x, const float* dy, 
   }
 }
 
-/// group_norm's planes: an example is a block of channels, so that a lane is a channel of one
+/// group_norm's images: an example is a block of channels, so that a lane is a channel of one
 /// example.
-NormPlanes group_planes(const GroupNormGeometry& g) {
-  return {.planes = {.n = 1, .blocks = g.n, .inner = g.channels, .channels = g.n * g.channels},
-          .positions = g.positions};
+ImageLayout group_layout(const GroupNormGeometry& g) {
+  const ImageLayout image{.n = 1, .positions = g.positions, .channels = g.n * g.channels};
+  return image.blocked(g.channels);
 }
 
 /// Sums per lane of differences from its first value, and of their squares: no cancellation,
 /// whatever the mean.
 template <class T>
 struct LaneMoments {
-  LaneMoments(Allocator& allocator, const NormPlanes& p, const T* x)
-      : shift(allocator, p), sum(allocator, p.lanes()), squares(allocator, p.lanes()) {
-    for (int64_t c = 0; c < p.planes.channels; ++c) {
-      const int64_t plane = c / p.planes.inner * p.positions;
-      shift[c] = load(x[plane * p.planes.inner + c % p.planes.inner]);
+  LaneMoments(Allocator& allocator, const ImageLayout& a, const T* x)
+      : shift(allocator, a), sum(allocator, a.lanes()), squares(allocator, a.lanes()) {
+    for (int64_t c = 0; c < a.channels; ++c) {
+      const int64_t plane = c / a.inner() * a.positions;
+      shift[c] = load(x[plane * a.inner() + c % a.inner()]);
     }
-    NormPasses<T>::moments(allocator, p, x, shift.data(), sum.data(), squares.data());
+    NormPasses<T>::moments(allocator, a, x, shift.data(), sum.data(), squares.data());
   }
   Lanes shift;
   Scratch<double> sum, squares;
@@ -159,14 +155,13 @@ class Normalization final : public NormalizationKernels, CpuKernels {
   void batch_norm_train(const BatchNormGeometry& g, const NormInputs& in, const NormOutputs& out,
                         const RunningStatistics& running) override {
     const ImageLayout a = norm_layout(g, in.x);
-    const NormPlanes p = norm_planes(g, a);
     const LayoutInput from(allocator_, in.x, a);
     const auto added = in_layout(allocator_, in.residual, a);
-    const Lanes center(allocator_, p);
-    const Lanes scale(allocator_, p, in.gamma);
-    const Lanes offset(allocator_, p, in.beta);
+    const Lanes center(allocator_, a);
+    const Lanes scale(allocator_, a, in.gamma);
+    const Lanes offset(allocator_, a, in.beta);
     visit_element("batch_norm", out.y.dtype(), [&]<class T>() {
-      const LaneMoments<T> moments(allocator_, p, from.data<T>());
+      const LaneMoments<T> moments(allocator_, a, from.data<T>());
       const auto& [shift, sum, squares] = moments;
       const auto rows = static_cast<double>(g.rows);
       for (int64_t c = 0; c < g.channels; ++c) {
@@ -187,7 +182,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
         average(running.variance, deviations / std::max(rows - 1, 1.0), running.pending_variance);
       }
       LayoutOutput to(allocator_, out.y, a);
-      NormPasses<T>::apply(p, from.data<T>(), values<T>(added),
+      NormPasses<T>::apply(a, g.activation.kind, from.data<T>(), values<T>(added),
                            {center.data(), scale.data(), offset.data()}, to.data<T>());
       to.finish();
     });
@@ -196,10 +191,9 @@ class Normalization final : public NormalizationKernels, CpuKernels {
   void batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
                             const KnownStatistics& statistics, const Tensor& y) override {
     const ImageLayout a = norm_layout(g, in.x);
-    const NormPlanes p = norm_planes(g, a);
-    const Lanes center(allocator_, p, statistics.mean);
-    const Lanes scale(allocator_, p, in.gamma);
-    const Lanes offset(allocator_, p, in.beta);
+    const Lanes center(allocator_, a, statistics.mean);
+    const Lanes scale(allocator_, a, in.gamma);
+    const Lanes offset(allocator_, a, in.beta);
     for (int64_t c = 0; c < g.channels; ++c) {
       scale[c] = static_cast<float>(
           static_cast<double>(scale[c]) /
@@ -209,7 +203,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const auto added = in_layout(allocator_, in.residual, a);
     LayoutOutput to(allocator_, y, a);
     visit_element("batch_norm", y.dtype(), [&]<class T>() {
-      NormPasses<T>::apply(p, from.data<T>(), values<T>(added),
+      NormPasses<T>::apply(a, g.activation.kind, from.data<T>(), values<T>(added),
                            {center.data(), scale.data(), offset.data()}, to.data<T>());
     });
     to.finish();
@@ -218,14 +212,14 @@ class Normalization final : public NormalizationKernels, CpuKernels {
   void batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
                            const UnsummedGrads& dy, const NormGrads& out) override {
     const ImageLayout a = norm_layout(g, saved.x.defined() ? saved.x : dy.first);
-    const NormPlanes p = norm_planes(g, a);
     const auto from = in_layout(allocator_, saved.x, a);
-    const auto after = in_layout(allocator_, slope_from_x(p.activation) ? no_tensor : saved.y, a);
+    const auto after =
+        in_layout(allocator_, slope_from_x(g.activation.kind) ? no_tensor : saved.y, a);
     const LayoutInput gradient(allocator_, dy.first, a);
-    const Lanes center(allocator_, p, saved.mean);
-    const bool of_x = slope_from_x(p.activation);
-    const Lanes scale(allocator_, p, of_x || out.dx.defined() ? saved.gamma : no_tensor);
-    const Lanes beta(allocator_, p, of_x ? saved.beta : no_tensor);
+    const Lanes center(allocator_, a, saved.mean);
+    const bool of_x = slope_from_x(g.activation.kind);
+    const Lanes scale(allocator_, a, of_x || out.dx.defined() ? saved.gamma : no_tensor);
+    const Lanes beta(allocator_, a, of_x ? saved.beta : no_tensor);
     const auto inverse = [&](int64_t c) { return double{f32(saved.inv_std)[c]}; };
     if (of_x || out.dx.defined()) {
       for (int64_t c = 0; c < g.channels; ++c) {
@@ -236,16 +230,17 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     visit_element("batch_norm", dy.first.dtype(), [&]<class T>() {
       std::optional<LayoutOutput> for_residual;
       if (out.dresidual.defined()) for_residual.emplace(allocator_, out.dresidual, a);
-      const Scratch<double> sum = scratch<double>(p.lanes());
-      const Scratch<double> correlation = scratch<double>(p.lanes());
-      NormPasses<T>::backward_sums(
-          allocator_, p, values<T>(from), values<T>(after), gradient.data<T>(), factors,
-          for_residual ? for_residual->data<T>() : nullptr, sum.data(), correlation.data());
+      const Scratch<double> sum = scratch<double>(a.lanes());
+      const Scratch<double> correlation = scratch<double>(a.lanes());
+      NormPasses<T>::backward_sums(allocator_, a, g.activation.kind, values<T>(from),
+                                   values<T>(after), gradient.data<T>(), factors,
+                                   for_residual ? for_residual->data<T>() : nullptr, sum.data(),
+                                   correlation.data());
       write_channels(out.dbeta, [&](int64_t c) { return sum[c]; });
       write_channels(out.dgamma, [&](int64_t c) { return correlation[c] * inverse(c); });
       if (out.dx.defined()) {
-        const Lanes offset(allocator_, p);
-        const Lanes slope(allocator_, p);
+        const Lanes offset(allocator_, a);
+        const Lanes slope(allocator_, a);
         const auto rows = static_cast<double>(g.rows);
         for (int64_t c = 0; c < g.channels; ++c) {
           const auto factor = static_cast<double>(scale[c]);
@@ -253,9 +248,9 @@ class Normalization final : public NormalizationKernels, CpuKernels {
           slope[c] = static_cast<float>(factor * correlation[c] * inverse(c) * inverse(c) / rows);
         }
         LayoutOutput for_x(allocator_, out.dx, a);
-        NormPasses<T>::backward_apply(p, values<T>(from), values<T>(after), gradient.data<T>(),
-                                      factors, offset.data(), g.training ? slope.data() : nullptr,
-                                      for_x.data<T>());
+        NormPasses<T>::backward_apply(a, g.activation.kind, values<T>(from), values<T>(after),
+                                      gradient.data<T>(), factors, offset.data(),
+                                      g.training ? slope.data() : nullptr, for_x.data<T>());
         for_x.finish();
       }
       // Last: the gradient may be read from the memory that finishing replaces.
@@ -331,14 +326,14 @@ class Normalization final : public NormalizationKernels, CpuKernels {
 
   void group_norm(const GroupNormGeometry& g, const NormInputs& in,
                   const NormOutputs& out) override {
-    const NormPlanes p = group_planes(g);
-    const Lanes center(allocator_, p), scale(allocator_, p, in.gamma);
-    const Lanes beta(allocator_, p, in.beta);
+    const ImageLayout a = group_layout(g);
+    const Lanes center(allocator_, a), scale(allocator_, a, in.gamma);
+    const Lanes beta(allocator_, a, in.beta);
     const auto positions = static_cast<double>(g.positions);
     const auto channels = static_cast<double>(g.per_group());
     visit_element("group_norm", out.y.dtype(), [&]<class T>() {
       const T* x = static_cast<const T*>(in.x.raw());
-      const LaneMoments<T> moments(allocator_, p, x);
+      const LaneMoments<T> moments(allocator_, a, x);
       const auto& [shift, sum, squares] = moments;
       for (int64_t group = 0; group < g.n * g.groups; ++group) {
         const int64_t first = group * g.per_group(), last = first + g.per_group();
@@ -359,31 +354,32 @@ class Normalization final : public NormalizationKernels, CpuKernels {
           scale[c] = static_cast<float>(double{scale[c]} * inverse);
         }
       }
-      NormPasses<T>::apply(p, x, nullptr, {center.data(), scale.data(), beta.data()},
+      NormPasses<T>::apply(a, Activation::none, x, nullptr,
+                           {center.data(), scale.data(), beta.data()},
                            static_cast<T*>(out.y.raw()));
     });
   }
 
   void group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved, const Tensor& dy,
                            const NormGrads& out) override {
-    const NormPlanes p = group_planes(g);
-    const Lanes center(allocator_, p);
-    const Lanes scale(allocator_, p, out.dx.defined() ? saved.gamma : no_tensor);
+    const ImageLayout a = group_layout(g);
+    const Lanes center(allocator_, a);
+    const Lanes scale(allocator_, a, out.dx.defined() ? saved.gamma : no_tensor);
     const auto inverse = [&](int64_t c) { return double{f32(saved.inv_std)[c / g.per_group()]}; };
-    for (int64_t c = 0; saved.x.defined() && c < p.lanes(); ++c) {
+    for (int64_t c = 0; saved.x.defined() && c < a.lanes(); ++c) {
       center[c] = f32(saved.mean)[c / g.per_group()];
     }
     const NormFactors factors{center.data(), scale.data(), center.data()};
     visit_element("group_norm", dy.dtype(), [&]<class T>() {
       const T* x = saved.x.defined() ? static_cast<const T*>(saved.x.raw()) : nullptr;
       const T* d = static_cast<const T*>(dy.raw());
-      const Scratch<double> sum = scratch<double>(p.lanes());
-      const Scratch<double> correlation = scratch<double>(p.lanes());
-      NormPasses<T>::backward_sums(allocator_, p, x, nullptr, d, factors, nullptr, sum.data(),
-                                   correlation.data());
+      const Scratch<double> sum = scratch<double>(a.lanes());
+      const Scratch<double> correlation = scratch<double>(a.lanes());
+      NormPasses<T>::backward_sums(allocator_, a, Activation::none, x, nullptr, d, factors, nullptr,
+                                   sum.data(), correlation.data());
       const auto over_examples = [&](int64_t channel, const auto& value) {
         double total = 0;
-        for (int64_t c = channel; c < p.lanes(); c += g.channels) total += value(c);
+        for (int64_t c = channel; c < a.lanes(); c += g.channels) total += value(c);
         return total;
       };
       write_channels(out.dbeta, [&](int64_t channel) {
@@ -393,9 +389,9 @@ class Normalization final : public NormalizationKernels, CpuKernels {
         return over_examples(channel, [&](int64_t c) { return correlation[c] * inverse(c); });
       });
       if (!out.dx.defined()) return;
-      const Lanes offset(allocator_, p), slope(allocator_, p);
+      const Lanes offset(allocator_, a), slope(allocator_, a);
       const auto values = static_cast<double>(g.positions * g.per_group());
-      for (int64_t first = 0; first < p.lanes(); first += g.per_group()) {
+      for (int64_t first = 0; first < a.lanes(); first += g.per_group()) {
         const int64_t last = first + g.per_group();
         double of_group = 0;
         double correlation_of_group = 0;
@@ -410,8 +406,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
           slope[c] = static_cast<float>(correlation_of_group / values * factor * factor * factor);
         }
       }
-      NormPasses<T>::backward_apply(p, x, nullptr, d, factors, offset.data(), slope.data(),
-                                    static_cast<T*>(out.dx.raw()));
+      NormPasses<T>::backward_apply(a, Activation::none, x, nullptr, d, factors, offset.data(),
+                                    slope.data(), static_cast<T*>(out.dx.raw()));
     });
   }
 };

@@ -16,12 +16,12 @@ namespace {
 
 /// Calls fn(row of windows, plane, position of the row in y) over all planes, in parallel.
 template <class Fn>
-void for_each_row(const Pool2dGeometry& g, const Planes& p, Fn&& fn) {
-  const int64_t work = g.h * g.w * p.inner;
-  parallel_ranges(p.outer(), rows_grain(work), [&](int64_t begin, int64_t end, int) {
+void for_each_row(const Pool2dGeometry& g, const ImageLayout& a, Fn&& fn) {
+  const int64_t work = g.h * g.w * a.inner();
+  parallel_ranges(a.outer(), rows_grain(work), [&](int64_t begin, int64_t end, int) {
     for (int64_t plane = begin; plane < end; ++plane) {
       for (int64_t i = 0; i < g.h_out; ++i) {
-        fn(WindowRow(g, i), plane, (plane * g.h_out + i) * g.w_out * p.inner);
+        fn(WindowRow(g, i), plane, (plane * g.h_out + i) * g.w_out * a.inner());
       }
     }
   });
@@ -29,19 +29,19 @@ void for_each_row(const Pool2dGeometry& g, const Planes& p, Fn&& fn) {
 
 // Windows add to the plane's zeroed gradient, in f32; one thread has all windows of a plane.
 template <class T, class Fn>
-void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const Planes& p, T* dx,
+void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const ImageLayout& a, T* dx,
                      Fn&& fn) {
   constexpr bool in_place = std::is_same_v<T, float>;
-  const int64_t size = g.h * g.w * p.inner;
-  const int team = team_size(p.outer(), rows_grain(size));
+  const int64_t size = g.h * g.w * a.inner();
+  const int team = team_size(a.outer(), rows_grain(size));
   const Scratch<float> wide(allocator, in_place ? 0 : team * size);
-  parallel_ranges(p.outer(), rows_grain(size), [&](int64_t begin, int64_t end, int thread) {
+  parallel_ranges(a.outer(), rows_grain(size), [&](int64_t begin, int64_t end, int thread) {
     for (int64_t plane = begin; plane < end; ++plane) {
       float* sums = wide.data() + thread * size;
       if constexpr (in_place) sums = dx + plane * size;
       std::fill_n(sums, size, 0.0f);
       for (int64_t i = 0; i < g.h_out; ++i) {
-        fn(WindowRow(g, i), (plane * g.h_out + i) * g.w_out * p.inner, sums);
+        fn(WindowRow(g, i), (plane * g.h_out + i) * g.w_out * a.inner(), sums);
       }
       if constexpr (!in_place) round_row(sums, dx + plane * size, size);
     }
@@ -58,31 +58,31 @@ void visit_index(const Pool2dGeometry& g, Fn&& fn) {
 }
 
 template <class T>
-void pool_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, void* argmax) {
-  const int64_t size = g.h * g.w * p.inner;
+void pool_forward(const Pool2dGeometry& g, const ImageLayout& a, const T* x, T* y, void* argmax) {
+  const int64_t size = g.h * g.w * a.inner();
   if (g.kind == PoolKind::average) {
-    return for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
-      average_row(r, p.inner, x + plane * size, y + at);
+    return for_each_row(g, a, [&](const WindowRow& r, int64_t plane, int64_t at) {
+      average_row(r, a.inner(), x + plane * size, y + at);
     });
   }
   visit_index(g, [&]<class Index>() {
-    for_each_row(g, p, [&](const WindowRow& r, int64_t plane, int64_t at) {
-      max_row(r, p.inner, x + plane * size, y + at, static_cast<Index*>(argmax) + at);
+    for_each_row(g, a, [&](const WindowRow& r, int64_t plane, int64_t at) {
+      max_row(r, a.inner(), x + plane * size, y + at, static_cast<Index*>(argmax) + at);
     });
   });
 }
 
 template <class T>
-void pool_backward(Allocator& allocator, const Pool2dGeometry& g, const Planes& p,
+void pool_backward(Allocator& allocator, const Pool2dGeometry& g, const ImageLayout& a,
                    const void* argmax, const T* dy, T* dx) {
   if (g.kind == PoolKind::average) {
-    return backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
-      average_row_back(r, p.inner, dy + at, sums);
+    return backward_planes(allocator, g, a, dx, [&](const WindowRow& r, int64_t at, float* sums) {
+      average_row_back(r, a.inner(), dy + at, sums);
     });
   }
   visit_index(g, [&]<class Index>() {
-    backward_planes(allocator, g, p, dx, [&](const WindowRow& r, int64_t at, float* sums) {
-      max_row_back(r, p.inner, static_cast<const Index*>(argmax) + at, dy + at, sums);
+    backward_planes(allocator, g, a, dx, [&](const WindowRow& r, int64_t at, float* sums) {
+      max_row_back(r, a.inner(), static_cast<const Index*>(argmax) + at, dy + at, sums);
     });
   });
 }
@@ -105,7 +105,7 @@ class Pooling final : public PoolingKernels, CpuKernels {
     LayoutOutput out(allocator_, y, to);
     visit_element("pool2d", y.dtype(), [&]<class T>() {
       const auto run = [&](void* argmax) {
-        pool_forward(g, from.planes(), in.data<T>(), out.data<T>(), argmax);
+        pool_forward(g, from, in.data<T>(), out.data<T>(), argmax);
       };
       if (g.kind == PoolKind::average) return run(nullptr);
       if (!workspace.defined()) return run(scratch<char>(to.count() * argmax_bytes(g)).data());
@@ -131,7 +131,7 @@ class Pooling final : public PoolingKernels, CpuKernels {
     const LayoutInput gradient(allocator_, dy, from);
     LayoutOutput out(allocator_, dx, to);
     visit_element("pool2d", dy.dtype(), [&]<class T>() {
-      pool_backward(allocator_, g, from.planes(), argmax, gradient.data<T>(), out.data<T>());
+      pool_backward(allocator_, g, from, argmax, gradient.data<T>(), out.data<T>());
     });
     out.finish();
   }

@@ -156,44 +156,45 @@ bool takes_depthwise(const Conv2dGeometry& g, int64_t block) {
 }
 
 template <class T>
-void depthwise_backward_input(Allocator& allocator, const Conv2dGeometry& g, const Planes& p,
+void depthwise_backward_input(Allocator& allocator, const Conv2dGeometry& g, const ImageLayout& a,
                               const T* w, const T* dy, T* dx) {
   const int64_t taps = g.kernel_h * g.kernel_w;
-  const Scratch<float> memory(allocator, p.blocks * taps * p.inner);  // (blocks, taps, inner)
+  const Scratch<float> memory(allocator, a.blocks() * taps * a.inner());  // (blocks, taps, inner)
   float* const filters = memory.data();
-  std::fill_n(filters, p.blocks * taps * p.inner, 0.0f);
+  std::fill_n(filters, a.blocks() * taps * a.inner(), 0.0f);
   for (int64_t c = 0; c < g.c; ++c) {
-    float* const to = filters + c / p.inner * taps * p.inner + c % p.inner;
-    for (int64_t tap = 0; tap < taps; ++tap) to[tap * p.inner] = load(w[c * taps + tap]);
+    float* const to = filters + c / a.inner() * taps * a.inner() + c % a.inner();
+    for (int64_t tap = 0; tap < taps; ++tap) to[tap * a.inner()] = load(w[c * taps + tap]);
   }
-  const int64_t from = g.h_out * g.w_out * p.inner;
-  const int64_t to = g.h * g.w * p.inner;
-  visit_block(p.inner, [&]<int Inner>() {
-    parallel_ranges(p.outer(), rows_grain(to), [&](int64_t begin, int64_t end, int) {
+  const int64_t from = g.h_out * g.w_out * a.inner();
+  const int64_t to = g.h * g.w * a.inner();
+  visit_block(a.inner(), [&]<int Inner>() {
+    parallel_ranges(a.outer(), rows_grain(to), [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        input_plane<Inner>(g, filters + i % p.blocks * taps * p.inner, dy + i * from, dx + i * to);
+        input_plane<Inner>(g, filters + i % a.blocks() * taps * a.inner(), dy + i * from,
+                           dx + i * to);
       }
     });
   });
 }
 
 template <class T>
-void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, const Planes& p,
+void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, const ImageLayout& a,
                                 const T* x, const T* dy, T* dw) {
   const int64_t taps = g.kernel_h * g.kernel_w;
-  const int64_t of_block = taps * p.inner;
-  const int64_t from = g.h * g.w * p.inner;
-  const int64_t to = g.h_out * g.w_out * p.inner;
+  const int64_t of_block = taps * a.inner();
+  const int64_t from = g.h * g.w * a.inner();
+  const int64_t to = g.h_out * g.w_out * a.inner();
   const int64_t band = std::max<int64_t>(1, 512 / g.w_out);  // rows that are added in f32
   // (blocks, taps, inner)
-  const ThreadSums totals(allocator, p.outer(), rows_grain(from), p.blocks * of_block);
-  const Scratch<float> parts(allocator, team_size(p.outer(), rows_grain(from)) * of_block);
-  visit_block(p.inner, [&]<int Inner>() {
+  const ThreadSums totals(allocator, a.outer(), rows_grain(from), a.blocks() * of_block);
+  const Scratch<float> parts(allocator, team_size(a.outer(), rows_grain(from)) * of_block);
+  visit_block(a.inner(), [&]<int Inner>() {
     visit_width(g.kernel_w, [&]<int Width>() {
-      parallel_ranges(p.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
+      parallel_ranges(a.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
         float* const part = parts.data() + thread * of_block;
         for (int64_t i = begin; i < end; ++i) {
-          double* const total = totals.of(thread) + i % p.blocks * of_block;
+          double* const total = totals.of(thread) + i % a.blocks() * of_block;
           for (int64_t row = 0; row < g.h_out; row += band) {
             weights_rows<Inner, Width>(g, x + i * from, dy + i * to, row,
                                        std::min(row + band, g.h_out), part);
@@ -205,19 +206,19 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
   });
   for (int64_t c = 0; c < g.c; ++c) {
     for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t lane = c / p.inner * of_block + tap * p.inner + c % p.inner;
+      const int64_t lane = c / a.inner() * of_block + tap * a.inner() + c % a.inner();
       store(dw[c * taps + tap], static_cast<float>(totals.total(lane)));
     }
   }
 }
 
-template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                        const float*, const float*, float*);
-template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                        const bf16_t*, const bf16_t*, bf16_t*);
-template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                          const float*, const float*, float*);
-template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                          const bf16_t*, const bf16_t*, bf16_t*);
 
 }  // namespace whisker::cpu
