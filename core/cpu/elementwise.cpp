@@ -6,9 +6,9 @@
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/activations.h"
-#include "core/cpu/support/broadcast.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/strided_rows.h"
 #include "core/tensor/convert.h"
 #include "core/vectorize.h"
 
