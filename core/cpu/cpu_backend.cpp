@@ -105,11 +105,6 @@ class CpuBackend final : public HostDevice {
     const CpuOptions& options = device_.options;
     if (options.winograd && !options.deterministic) device_.conv2d_algorithms->add_to_table(text);
   }
-#else  // there is but one algorithm
-  std::string export_algorithms() const override {
-    return "";
-  }
-  void import_algorithms(std::string_view) override {}
 #endif
   void* allocate(int64_t bytes, MemoryCategory category) override {
     return device_.allocator.allocate(bytes, category);
