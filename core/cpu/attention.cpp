@@ -61,15 +61,16 @@ struct Head {
     if (biases) bias = biases + n * g.bias_stride[0] + h * g.bias_stride[1];
   }
 
-  /// s (rows, tokens) = the scores of the queries from `first` on.
-  void scores(int64_t first, int64_t rows, float* s) const {
+  /// p (rows, tokens) = the probabilities of the queries from `first` on.
+  void probabilities(int64_t first, int64_t rows, float* p) const {
     gemm({.size = {rows, g.tokens, g.head_size},
           .a = {q + first * row, row},
           .b = transposed(k, row),
-          .c = {s, g.tokens}});
-    scale_row(s, static_cast<float>(g.scale()), rows * g.tokens);
-    for (int64_t i = 0; bias && i < rows; ++i) {
-      add_row(bias + (first + i) * g.bias_stride[2], g.bias_stride[3], s + i * g.tokens, g.tokens);
+          .c = {p, g.tokens}});
+    scale_row(p, static_cast<float>(g.scale()), rows * g.tokens);
+    for (float* s = p; s < p + rows * g.tokens; s += g.tokens, ++first) {
+      if (bias) add_row(bias + first * g.bias_stride[2], g.bias_stride[3], s, g.tokens);
+      softmax_row(s, false, s, g.tokens);
     }
   }
   void drop(int64_t first, int64_t rows, float* p) const {
@@ -108,9 +109,7 @@ class Attention final : public AttentionKernels, CpuKernels {
       const Head head(g, unit, qkv, bias);
       for (int64_t first = 0; first < g.tokens; first += block_queries) {
         const int64_t rows = std::min(block_queries, g.tokens - first);
-        head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i)
-          softmax_row(p + i * g.tokens, false, p + i * g.tokens, g.tokens);
+        head.probabilities(first, rows, p);
         head.drop(first, rows, p);
         gemm({.size = {rows, g.head_size, g.tokens},
               .a = {p, g.tokens},
@@ -148,9 +147,7 @@ class Attention final : public AttentionKernels, CpuKernels {
         const int64_t rows = std::min(block_queries, g.tokens - first);
         const int64_t at = head.in_y() + first * g.width();
         const float beta = first > 0 ? 1.0f : 0.0f;  // of sums over the blocks
-        head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i)
-          softmax_row(p + i * g.tokens, false, p + i * g.tokens, g.tokens);
+        head.probabilities(first, rows, p);
         if (dropped != p) {
           std::copy_n(p, rows * g.tokens, dropped);
           head.drop(first, rows, dropped);

@@ -62,8 +62,7 @@ float gradient_of(const Factors& f, float gradient, float value) {
   return g + f.l2 * value;
 }
 
-WHISKER_VECTORIZE void sgd(const Factors& f, const float* gradient, float* value, int64_t count) {
-  const Factors c = f;
+WHISKER_VECTORIZE void sgd(Factors c, const float* gradient, float* value, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);
@@ -72,9 +71,8 @@ WHISKER_VECTORIZE void sgd(const Factors& f, const float* gradient, float* value
 }
 
 template <bool Nesterov>
-WHISKER_VECTORIZE void sgd_momentum(const Factors& f, const float* gradient, float* value,
-                                    float* moment, int64_t count) {
-  const Factors c = f;
+WHISKER_VECTORIZE void sgd_momentum(Factors c, const float* gradient, float* value, float* moment,
+                                    int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);
@@ -84,9 +82,8 @@ WHISKER_VECTORIZE void sgd_momentum(const Factors& f, const float* gradient, flo
   }
 }
 
-WHISKER_VECTORIZE void adam(const Factors& f, const float* gradient, float* value, float* moment1,
+WHISKER_VECTORIZE void adam(Factors c, const float* gradient, float* value, float* moment1,
                             float* moment2, int64_t count) {
-  const Factors c = f;
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);
@@ -98,9 +95,8 @@ WHISKER_VECTORIZE void adam(const Factors& f, const float* gradient, float* valu
 }
 
 template <bool Centered, bool Momentum>
-WHISKER_VECTORIZE void rmsprop(const Factors& f, const float* gradient, float* value,
-                               float* moment1, float* moment2, float* moment3, int64_t count) {
-  const Factors c = f;
+WHISKER_VECTORIZE void rmsprop(Factors c, const float* gradient, float* value, float* moment1,
+                               float* moment2, float* moment3, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);

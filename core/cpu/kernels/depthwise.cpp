@@ -108,28 +108,22 @@ WHISKER_VECTORIZE void weights_rows(const Conv2dGeometry& g, const T* x, const T
           sums[s] = typename P::Lanes{};
         }
       };
-      const auto add_clipped = [&](int64_t j) __attribute__((always_inline)) {
+      const auto add = [&](int64_t j, bool clipped) __attribute__((always_inline)) {
         typename P::Lanes d, value;
         P::read(of_row + j * Inner, d);
         for (int s = 0; s < Width; ++s) {
           const int64_t column = j * g.stride_w - g.pad_left + s;
-          if (column < 0 || column >= g.w) continue;
+          if (clipped && (column < 0 || column >= g.w)) continue;
           P::read(row + column * Inner, value);
           sums[s] += d * value;
         }
       };
-      for (int64_t j = 0; j < left; ++j) add_clipped(j);
+      for (int64_t j = 0; j < left; ++j) add(j, true);
       for (int64_t j = left; j < right; ++j) {
         if ((j - left) % stretch == stretch - 1) flush();
-        const T* const window = row + (j * g.stride_w - g.pad_left) * Inner;
-        typename P::Lanes d, value;
-        P::read(of_row + j * Inner, d);
-        for (int s = 0; s < Width; ++s) {
-          P::read(window + s * Inner, value);
-          sums[s] += d * value;
-        }
+        add(j, false);
       }
-      for (int64_t j = right; j < g.w_out; ++j) add_clipped(j);
+      for (int64_t j = right; j < g.w_out; ++j) add(j, true);
       flush();
     }
   }
