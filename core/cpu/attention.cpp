@@ -7,6 +7,7 @@
 #include "core/backend/dropout_mask.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/rows.h"
 #include "core/vectorize.h"
 
@@ -29,13 +30,6 @@ WHISKER_VECTORIZE double dot(const float* a, const float* b, int64_t count) {
     sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
   }
   return sum;
-}
-
-// ds = p (dp - delta) scale
-WHISKER_VECTORIZE void score_gradient(const float* p, float delta, float scale, float* dp,
-                                      int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - delta) * scale;
 }
 
 // Dropout of a row whose first element is number `first` of the probabilities.
@@ -163,9 +157,10 @@ class Attention final : public AttentionKernels, CpuKernels {
         head.drop(first, rows, dp);
         for (int64_t i = 0; i < rows; ++i) {
           const int64_t from = at + i * g.width();
-          score_gradient(p + i * g.tokens,
-                         static_cast<float>(dot(gradient + from, y + from, g.head_size)),
-                         static_cast<float>(g.scale()), dp + i * g.tokens, g.tokens);
+          const auto delta = static_cast<float>(dot(gradient + from, y + from, g.head_size));
+          const auto scale = static_cast<float>(g.scale());
+          map([=](float of_p, float of_dp) { return of_p * (of_dp - delta) * scale; },
+              dp + i * g.tokens, g.tokens, p + i * g.tokens, dp + i * g.tokens);
         }
         gemm({.size = {rows, g.head_size, g.tokens},
               .a = {dp, g.tokens},

@@ -8,6 +8,7 @@
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/strided_rows.h"
 #include "core/tensor/convert.h"
 #include "core/vectorize.h"
@@ -18,20 +19,6 @@
 
 namespace whisker::cpu {
 namespace {
-
-/// y = f(x...), element by element.
-template <class F, class T, class... X>
-WHISKER_VECTORIZE void map(F f, T* y, int64_t count, const X*... x) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(x[i])...));
-}
-
-template <class F, class T, class... X>
-void each(F f, T* y, int64_t count, const X*... x) {
-  parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    map(f, y + begin, end - begin, (x + begin)...);
-  });
-}
 
 template <class T>
 T* elements(const Tensor& x) {

@@ -4,6 +4,7 @@
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/thread_sums.h"
 #include "core/cpu/support/vector_math.h"
 #include "core/vectorize.h"
@@ -16,30 +17,6 @@
 
 namespace whisker::cpu {
 namespace {
-
-template <class F, class Z, class Y>
-WHISKER_VECTORIZE void bias_row(const Z* z, Y* y, const Y* bias, float slope, int64_t columns) {
-#pragma omp simd
-  for (int64_t i = 0; i < columns; ++i) store(y[i], F::value(load(z[i]) + load(bias[i]), slope));
-}
-
-template <class F, class Z, class Y>
-WHISKER_VECTORIZE void plain_row(const Z* z, Y* y, float slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], F::value(load(z[i]), slope));
-}
-
-template <class F, class T>
-WHISKER_VECTORIZE void residual_row(const T* residual, T* y, float slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], F::value(load(y[i]) + load(residual[i]), slope));
-}
-
-template <class F, class T>
-WHISKER_VECTORIZE void gradient_row(const T* y, const T* dy, T* dz, float slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(dz[i], gradient<F>(load(y[i]), slope, load(dy[i])));
-}
 
 template <class T>
 WHISKER_VECTORIZE void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {
@@ -75,11 +52,12 @@ void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* b
   const bool in_place = static_cast<const void*>(z) == static_cast<const void*>(y);
   if (in_place && !bias && f.kind == Activation::none) return;
   visit_activation(f.kind, [&]<class F>() {
+    const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
+    const auto biased = [slope = f.slope](float v, float b) { return F::value(v + b, slope); };
+    if (!bias) return each(value, y, rows * columns, z);
     parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int) {
-      const int64_t at = begin * columns;
-      if (!bias) return plain_row<F>(z + at, y + at, f.slope, (end - begin) * columns);
       for (int64_t r = begin; r < end; ++r) {
-        bias_row<F>(z + r * columns, y + r * columns, bias, f.slope, columns);
+        map(biased, y + r * columns, columns, z + r * columns, bias);
       }
     });
   });
@@ -88,18 +66,16 @@ void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* b
 template <class T>
 void residual_activation(const T* residual, T* y, int64_t count, ActivationSpec f) {
   visit_activation(f.kind, [&]<class F>() {
-    parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-      residual_row<F>(residual + begin, y + begin, f.slope, end - begin);
-    });
+    each([slope = f.slope](float v, float r) { return F::value(v + r, slope); }, y, count, y,
+         residual);
   });
 }
 
 template <class T>
 void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64_t count) {
   visit_activation(f.kind, [&]<class F>() {
-    parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-      gradient_row<F>(y + begin, dy + begin, dz + begin, f.slope, end - begin);
-    });
+    each([slope = f.slope](float saved, float d) { return gradient<F>(saved, slope, d); }, dz,
+         count, y, dy);
   });
 }
 
@@ -158,9 +134,8 @@ WHISKER_VECTORIZE double exponentials(const float* x, float shift, float* y, int
   return sum;
 }
 
-WHISKER_VECTORIZE void scale_row(float* x, float scale, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
+void scale_row(float* x, float scale, int64_t count) {
+  map([scale](float v) { return v * scale; }, x, count, x);
 }
 
 void softmax_row(const float* x, bool log, float* y, int64_t count) {
@@ -171,9 +146,8 @@ void softmax_row(const float* x, bool log, float* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] = x[i] - largest + shift;
 }
 
-WHISKER_VECTORIZE void round_row(const float* x, bf16_t* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], x[i]);
+void round_row(const float* x, bf16_t* y, int64_t count) {
+  map([](float v) { return v; }, y, count, x);
 }
 
 template void bias_activation(const float*, float*, int64_t, int64_t, const float*, ActivationSpec);
