@@ -12,6 +12,7 @@
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/rows.h"
 #include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
@@ -86,12 +87,6 @@ WHISKER_VECTORIZE Moments row_moments(const float* x, float shift, int64_t count
   return {sum, squares};
 }
 
-WHISKER_VECTORIZE void normalise_row(const float* x, float mean, float inverse, const float* gamma,
-                                     const float* beta, float* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = (x[i] - mean) * inverse * gamma[i] + beta[i];
-}
-
 // Sums of d = dy gamma and of d times the normalised x.
 WHISKER_VECTORIZE Moments row_gradient_sums(const float* x, const float* dy, const float* gamma,
                                             float mean, float inverse, int64_t count) {
@@ -104,15 +99,6 @@ WHISKER_VECTORIZE Moments row_gradient_sums(const float* x, const float* dy, con
     correlation += d * static_cast<double>((x[i] - mean) * inverse);
   }
   return {sum, correlation};
-}
-
-WHISKER_VECTORIZE void row_gradient(const float* x, const float* dy, const float* gamma, float mean,
-                                    float inverse, float offset, float slope, float* dx,
-                                    int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    dx[i] = inverse * (dy[i] * gamma[i] - offset - slope * (x[i] - mean) * inverse);
-  }
 }
 
 WHISKER_VECTORIZE void add_parameter_gradients(const float* x, const float* dy, float mean,
@@ -278,7 +264,9 @@ class Normalization final : public NormalizationKernels, CpuKernels {
         const double variance = std::max(m.squares / features - d * d, 0.0);
         means[r] = static_cast<float>(static_cast<double>(row[0]) + d);
         inverses[r] = static_cast<float>(1 / std::sqrt(variance + g.epsilon));
-        normalise_row(row, means[r], inverses[r], scale, shift, to + r * g.features, g.features);
+        map([mean = means[r], inverse = inverses[r]](
+                float x, float gamma, float beta) { return (x - mean) * inverse * gamma + beta; },
+            to + r * g.features, g.features, row, scale, shift);
       }
     });
   }
@@ -305,9 +293,13 @@ class Normalization final : public NormalizationKernels, CpuKernels {
           const int64_t at = r * g.features;
           const Moments m =
               row_gradient_sums(from + at, gradient + at, scale, means[r], inverses[r], g.features);
-          row_gradient(from + at, gradient + at, scale, means[r], inverses[r],
-                       static_cast<float>(m.sum / features),
-                       static_cast<float>(m.squares / features), to + at, g.features);
+          const auto offset = static_cast<float>(m.sum / features);
+          const auto slope = static_cast<float>(m.squares / features);
+          map(
+              [=, mean = means[r], inverse = inverses[r]](float x, float d, float gamma) {
+                return inverse * (d * gamma - offset - slope * (x - mean) * inverse);
+              },
+              to + at, g.features, from + at, gradient + at, scale);
         }
       });
     }
