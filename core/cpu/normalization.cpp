@@ -50,7 +50,9 @@ class Lanes {
     if (!values.defined()) return;
     visit_element("batch_norm", values.dtype(), [&]<class T>() {
       const T* from = static_cast<const T*>(values.raw());
-      for (int64_t c = 0; c < a.channels; ++c) memory_[c] = load(from[c % values.count()]);
+      for (int64_t first = 0, count = values.count(); first < a.channels; first += count) {
+        for (int64_t c = 0; c < count; ++c) memory_[first + c] = load(from[c]);
+      }
     });
   }
   float* data() const { return memory_.data(); }
@@ -124,9 +126,11 @@ template <class T>
 struct LaneMoments {
   LaneMoments(Allocator& allocator, const ImageLayout& a, const T* x)
       : shift(allocator, a), sum(allocator, a.lanes()), squares(allocator, a.lanes()) {
-    for (int64_t c = 0; c < a.channels; ++c) {
-      const int64_t plane = c / a.inner() * a.positions;
-      shift[c] = load(x[plane * a.inner() + c % a.inner()]);
+    for (int64_t first = 0, inner = a.inner(); first < a.channels; first += inner) {
+      const T* const plane = x + first * a.positions;
+      for (int64_t c = 0; c < std::min(inner, a.channels - first); ++c) {
+        shift[first + c] = load(plane[c]);
+      }
     }
     NormPasses<T>::moments(allocator, a, x, shift.data(), sum.data(), squares.data());
   }
@@ -357,9 +361,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const ImageLayout a = group_layout(g);
     const Lanes center(allocator_, a);
     const Lanes scale(allocator_, a, out.dx.defined() ? saved.gamma : no_tensor);
-    const auto inverse = [&](int64_t c) { return double{f32(saved.inv_std)[c / g.per_group()]}; };
-    for (int64_t c = 0; saved.x.defined() && c < a.lanes(); ++c) {
-      center[c] = f32(saved.mean)[c / g.per_group()];
+    for (int64_t group = 0; saved.x.defined() && group < g.n * g.groups; ++group) {
+      std::fill_n(center.data() + group * g.per_group(), g.per_group(), f32(saved.mean)[group]);
     }
     const NormFactors factors{center.data(), scale.data(), center.data()};
     visit_element("group_norm", dy.dtype(), [&]<class T>() {
@@ -369,35 +372,32 @@ class Normalization final : public NormalizationKernels, CpuKernels {
       const Scratch<double> correlation = scratch<double>(a.lanes());
       NormPasses<T>::backward_sums(allocator_, a, Activation::none, x, nullptr, d, factors, nullptr,
                                    sum.data(), correlation.data());
-      const auto over_examples = [&](int64_t channel, const auto& value) {
-        double total = 0;
-        for (int64_t c = channel; c < a.lanes(); c += g.channels) total += value(c);
-        return total;
-      };
-      write_channels(out.dbeta, [&](int64_t channel) {
-        return over_examples(channel, [&](int64_t c) { return sum[c]; });
-      });
-      write_channels(out.dgamma, [&](int64_t channel) {
-        return over_examples(channel, [&](int64_t c) { return correlation[c] * inverse(c); });
-      });
-      if (!out.dx.defined()) return;
+      const Scratch<double> parameters = scratch<double>(2 * g.channels);  // dbeta, dgamma
+      std::fill_n(parameters.data(), 2 * g.channels, 0.0);
       const Lanes offset(allocator_, a), slope(allocator_, a);
       const auto values = static_cast<double>(g.positions * g.per_group());
       for (int64_t first = 0; first < a.lanes(); first += g.per_group()) {
         const int64_t last = first + g.per_group();
+        const double inverse = x ? double{f32(saved.inv_std)[first / g.per_group()]} : 0;
+        double* const dbeta = parameters.data() + first % g.channels;
         double of_group = 0;
         double correlation_of_group = 0;
         for (int64_t c = first; c < last; ++c) {
+          dbeta[c - first] += sum[c];
+          dbeta[g.channels + c - first] += correlation[c] * inverse;
           of_group += double{scale[c]} * sum[c];
           correlation_of_group += double{scale[c]} * correlation[c];
         }
-        const double factor = inverse(first);
-        for (int64_t c = first; c < last; ++c) {
-          scale[c] = static_cast<float>(double{scale[c]} * factor);
-          offset[c] = static_cast<float>(of_group / values * factor);
-          slope[c] = static_cast<float>(correlation_of_group / values * factor * factor * factor);
+        for (int64_t c = first; out.dx.defined() && c < last; ++c) {
+          scale[c] = static_cast<float>(double{scale[c]} * inverse);
+          offset[c] = static_cast<float>(of_group / values * inverse);
+          slope[c] =
+              static_cast<float>(correlation_of_group / values * inverse * inverse * inverse);
         }
       }
+      write_channels(out.dbeta, [&](int64_t c) { return parameters[c]; });
+      write_channels(out.dgamma, [&](int64_t c) { return parameters[g.channels + c]; });
+      if (!out.dx.defined()) return;
       NormPasses<T>::backward_apply(a, Activation::none, x, nullptr, d, factors, offset.data(),
                                     slope.data(), static_cast<T*>(out.dx.raw()));
     });
