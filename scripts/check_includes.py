@@ -56,7 +56,7 @@ ORDER = {
         core/cuda/device_code
         core/cuda/memory
         core/cuda/cudnn
-        core/cuda/autotune core/cuda/image core/cuda/kernels
+        core/cuda/autotune core/cuda/image core/cuda/ops
         core/cuda/gemm core/cuda/norm core/cuda/convolution (.../cudnn) (.../few_channels)
         core/cuda/attention core/cuda/fused_conv_norm core/cuda/recurrent (.../cudnn) (.../persistent)
         core/cuda/backend""",

@@ -11,7 +11,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 compile() {  # ARCHITECTURE SOURCE
   "$nvcc" -cubin -arch="sm_$1" -std=c++20 --expt-relaxed-constexpr -Werror=all-warnings -DNDEBUG -I. \
-    -Xcicc -O1 -Xptxas -O0 "$2" -o "$scratch/$1.${2##*/}" || { echo "FAILED: $2 for sm_$1"; return 1; }
+    -DFMT_USE_CONSTEXPR=1 -Xcicc -O1 -Xptxas -O0 "$2" -o "$scratch/$1.${2##*/}" || { echo "FAILED: $2 for sm_$1"; return 1; }
 }
 export -f compile
 export nvcc scratch

@@ -204,7 +204,7 @@ int classify_as_rank(const ClassifyArguments& arguments, RankGroup& ranks, Invoc
     code = classify_image_files(network, names, files, arguments, ranks, invocation.verbosity);
   }
   start.mark("inputs classified");
-  if (ranks.leads()) save_algorithms(device);
+  if (ranks.leads()) tell_notes(save_algorithms(device), invocation);
   if (invocation.verbosity > 0) tell(start.text(device));
   return code;
 }

@@ -149,7 +149,7 @@ int evaluate_as_rank(EvaluateArguments arguments, RankGroup& ranks, Invocation& 
   const int code =
       images ? evaluate_images(network, arguments, run, files, ranks, invocation.verbosity)
              : evaluate_sequences(network, arguments, run, files, ranks, invocation.verbosity);
-  if (ranks.leads()) save_algorithms(device);
+  if (ranks.leads()) tell_notes(save_algorithms(device), invocation);
   return code;
 }
 

@@ -216,7 +216,7 @@ int run_label_issues(LabelIssueArguments& arguments, Invocation& invocation) {
     page->write(issues_page(images, issues, said + "."));
     outputs.commit(*page, "-o", sheet_format);
   }
-  save_algorithms(device);
+  tell_notes(save_algorithms(device), invocation);
   return all_read ? 0 : static_cast<int>(ErrorKind::data);
 }
 

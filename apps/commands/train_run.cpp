@@ -215,7 +215,9 @@ int train_in(Experiment& experiment, RunFolder& folder, bool resume, const Invoc
   }
   const uint64_t log_size = folder.writes() ? folder.metrics().offset() : 0;
   const TrainResult result = with_memory_advice(experiment, [&] { return trainer.run(); });
-  if (folder.writes()) save_algorithms(experiment.device);
+  if (folder.writes()) {
+    for (const std::string& line : save_algorithms(experiment.device)) progress.on_message(line);
+  }
   for (const BatchSource* loader : {experiment.train.get(), experiment.val.get()}) {
     for (const BadSample& bad : loader->bad_samples()) {
       progress.on_message(fmt::format("unreadable: {}", bad.reason));

@@ -1,7 +1,6 @@
 // Rows to and from JSON: see Note [Autotune table].
 #include "core/backend/autotune_table.h"
 
-#include "core/error.h"
 #include "core/io/json.h"
 
 #include <algorithm>

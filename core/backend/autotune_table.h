@@ -18,6 +18,8 @@
 // table is told which names there are, and else counts as no row.
 #pragma once
 
+#include "core/error.h"
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +31,12 @@
 #include <vector>
 
 namespace whisker {
+
+/// A library does not support what was asked: another algorithm computes it.
+class Unsupported : public Error {
+ public:
+  explicit Unsupported(const std::string& message) : Error(ErrorKind::device, message) {}
+};
 
 class AutotuneTable {
  public:
@@ -46,6 +54,13 @@ class AutotuneTable {
   void set(const std::string& kind, const std::string& request, std::string algorithm);
   void clear() { rows_.clear(); }
 
+  /// Keeps a line about an algorithm that failed when it was timed, until they are taken; at most
+  /// 100, since a program may never take them.
+  void add_failure(std::string line) {
+    if (failures_.size() < 100) failures_.push_back(std::move(line));
+  }
+  std::vector<std::string> take_failures() { return std::exchange(failures_, {}); }
+
   /// JSON of all rows; "" when there are none.
   std::string text() const;
   /// Adds the rows of `text`, which replace existing ones; ignores a table of another environment.
@@ -59,6 +74,7 @@ class AutotuneTable {
   std::function<Environment()> environment_;
   std::vector<std::string> names_;
   std::map<std::string, Rows, std::less<>> rows_;  // by kind
+  std::vector<std::string> failures_;
 };
 
 }  // namespace whisker

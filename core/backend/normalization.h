@@ -1,15 +1,16 @@
 // The kernels of batch, layer and group normalisation. Statistics are f32, of f64 x f64: (channels)
 // of batch_norm, (rows) of layer_norm, (n, groups) of group_norm. gamma and beta are (channels) or
-// (features).
+// (features). Structs that kernels share with operators are templates on the handle of an operand.
 #pragma once
 
 #include "core/backend/geometry.h"
 #include "core/backend/operands.h"
 #include "core/backend/running_statistics.h"
+#include "core/backend/unsummed_grads.h"
+
+#include <type_traits>
 
 namespace whisker {
-
-struct UnsummedGrads;
 
 /// What batch_norm computes of activations; others are operators of their own. `alone`: no residual
 /// is added, and the statistics are those of one rank. Where f' needs f's operand, backward
@@ -49,26 +50,34 @@ struct KnownStatistics {
 /// What backward reads of forward's operands. x and inv_std are undefined when neither dx nor
 /// dgamma is wanted, gamma and beta when dx is not, unless the activation's slope follows from x
 /// alone.
-struct NormSaved {
-  const Tensor& x;
-  const Tensor& gamma;
-  const Tensor& beta = no_tensor;  ///< batch_norm's
-  const Tensor& y = no_tensor;     ///< batch_norm's with an activation that is grad_from_output
-  const Tensor& mean;
-  const Tensor& inv_std;
+template <class Handle>
+struct BasicNormSaved {
+  Handle x;
+  Handle gamma;
+  Handle beta = no_tensor;  ///< batch_norm's
+  Handle y = no_tensor;     ///< batch_norm's with an activation that is grad_from_output
+  Handle mean;
+  Handle inv_std;
 
-  NormSaved map(auto&& fn) const {
-    return {fn(x), fn(gamma), fn(beta), fn(y), fn(mean), fn(inv_std)};
+  auto map(auto&& fn) const {
+    return BasicNormSaved<decltype(fn(x))>{fn(x), fn(gamma), fn(beta),
+                                           fn(y), fn(mean),  fn(inv_std)};
   }
 };
+using NormSaved = BasicNormSaved<const Tensor&>;
 
 /// Each is computed when defined.
-struct NormGrads {
-  Tensor dx = {}, dgamma = {}, dbeta = {};
-  Tensor dresidual = {};  ///< batch_norm's
+template <class Handle>
+struct BasicNormGrads {
+  Handle dx = {}, dgamma = {}, dbeta = {};
+  Handle dresidual = {};  ///< batch_norm's
 
-  NormGrads map(auto&& fn) const { return {fn(dx), fn(dgamma), fn(dbeta), fn(dresidual)}; }
+  auto map(auto&& fn) const {
+    return BasicNormGrads<std::decay_t<decltype(fn(dx))>>{fn(dx), fn(dgamma), fn(dbeta),
+                                                          fn(dresidual)};
+  }
 };
+using NormGrads = BasicNormGrads<Tensor>;
 
 class NormalizationKernels {
  public:

@@ -7,10 +7,17 @@ namespace whisker {
 
 /// What training makes of a batch_norm's running statistics, (channels) each: the pending ones
 /// become (1 - momentum) running + momentum batch. All undefined where there are none.
-struct RunningStatistics {
-  Tensor mean, variance;
-  Tensor pending_mean, pending_variance;
+template <class Handle>
+struct BasicRunningStatistics {
+  Handle mean, variance;
+  Handle pending_mean, pending_variance;
   double momentum = 0;
+
+  auto map(auto&& fn) const {
+    return BasicRunningStatistics<decltype(fn(mean))>{fn(mean), fn(variance), fn(pending_mean),
+                                                      fn(pending_variance), momentum};
+  }
 };
+using RunningStatistics = BasicRunningStatistics<Tensor>;
 
 }  // namespace whisker

@@ -7,9 +7,15 @@ namespace whisker {
 
 /// A gradient as the sum of two tensors; without the second, the first alone. With a factor it is
 /// first * factor + second, where first is (N,H,W,C), factor and second (N,1,1,C).
-struct UnsummedGrads {
-  Tensor first, second;
-  Tensor factor = {};
+template <class Handle>
+struct BasicUnsummedGrads {
+  Handle first, second;
+  Handle factor = {};
+
+  auto map(auto&& fn) const {
+    return BasicUnsummedGrads<decltype(fn(first))>{fn(first), fn(second), fn(factor)};
+  }
 };
+using UnsummedGrads = BasicUnsummedGrads<Tensor>;
 
 }  // namespace whisker

@@ -93,16 +93,10 @@ struct Head {
 
   /// s (rows, tokens) = the scores of the queries from `first` on.
   void scores(int64_t first, int64_t rows, float* s) const {
-    gemm({.transpose_b = true,
-          .m = rows,
-          .n = g.tokens,
-          .k = g.head_size,
-          .a = q + first * row,
-          .lda = row,
-          .b = k,
-          .ldb = row,
-          .c = s,
-          .ldc = g.tokens});
+    gemm({.size = {rows, g.tokens, g.head_size},
+          .a = {q + first * row, row},
+          .b = transposed(k, row),
+          .c = {s, g.tokens}});
     scale_row(s, static_cast<float>(g.scale()), rows * g.tokens);
     for (int64_t i = 0; bias && i < rows; ++i) {
       add_row(bias + (first + i) * g.bias_stride[2], g.bias_stride[3], s + i * g.tokens, g.tokens);
@@ -147,15 +141,10 @@ class Attention final : public AttentionKernels, CpuKernels {
         head.scores(first, rows, p);
         for (int64_t i = 0; i < rows; ++i) softmax_scores(p + i * g.tokens, g.tokens);
         head.drop(first, rows, p);
-        gemm({.m = rows,
-              .n = g.head_size,
-              .k = g.tokens,
-              .a = p,
-              .lda = g.tokens,
-              .b = head.v,
-              .ldb = head.row,
-              .c = y + head.in_y() + first * g.width(),
-              .ldc = g.width()});
+        gemm({.size = {rows, g.head_size, g.tokens},
+              .a = {p, g.tokens},
+              .b = {head.v, head.row},
+              .c = {y + head.in_y() + first * g.width(), g.width()}});
       }
     });
   }
@@ -194,27 +183,14 @@ class Attention final : public AttentionKernels, CpuKernels {
           std::copy_n(p, rows * g.tokens, dropped);
           head.drop(first, rows, dropped);
         }
-        gemm({.transpose_a = true,
-              .m = g.tokens,
-              .n = g.head_size,
-              .k = rows,
-              .a = dropped,
-              .lda = g.tokens,
-              .b = gradient + at,
-              .ldb = g.width(),
-              .beta = beta,
-              .c = dv,
-              .ldc = head.row});
-        gemm({.transpose_b = true,
-              .m = rows,
-              .n = g.tokens,
-              .k = g.head_size,
-              .a = gradient + at,
-              .lda = g.width(),
-              .b = head.v,
-              .ldb = head.row,
-              .c = dp,
-              .ldc = g.tokens});
+        gemm({.size = {g.tokens, g.head_size, rows},
+              .a = transposed(dropped, g.tokens),
+              .b = {gradient + at, g.width()},
+              .c = {dv, head.row, beta}});
+        gemm({.size = {rows, g.tokens, g.head_size},
+              .a = {gradient + at, g.width()},
+              .b = transposed(head.v, head.row),
+              .c = {dp, g.tokens}});
         head.drop(first, rows, dp);
         for (int64_t i = 0; i < rows; ++i) {
           const int64_t from = at + i * g.width();
@@ -222,26 +198,14 @@ class Attention final : public AttentionKernels, CpuKernels {
                          static_cast<float>(dot(gradient + from, y + from, g.head_size)),
                          static_cast<float>(g.scale()), dp + i * g.tokens, g.tokens);
         }
-        gemm({.m = rows,
-              .n = g.head_size,
-              .k = g.tokens,
-              .a = dp,
-              .lda = g.tokens,
-              .b = head.k,
-              .ldb = head.row,
-              .c = dq + first * head.row,
-              .ldc = head.row});
-        gemm({.transpose_a = true,
-              .m = g.tokens,
-              .n = g.head_size,
-              .k = rows,
-              .a = dp,
-              .lda = g.tokens,
-              .b = head.q + first * head.row,
-              .ldb = head.row,
-              .beta = beta,
-              .c = dk,
-              .ldc = head.row});
+        gemm({.size = {rows, g.head_size, g.tokens},
+              .a = {dp, g.tokens},
+              .b = {head.k, head.row},
+              .c = {dq + first * head.row, head.row}});
+        gemm({.size = {g.tokens, g.head_size, rows},
+              .a = transposed(dp, g.tokens),
+              .b = {head.q + first * head.row, head.row},
+              .c = {dk, head.row, beta}});
       }
     });
   }

@@ -22,10 +22,7 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
   void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) override {
     const bool wide = in_f32("conv2d", y);
 #if WHISKER_ONEDNN
-    if ((wide || native()) &&
-        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).forward(in, y)) {
-      return;
-    }
+    if ((wide || native()) && dnnl_conv2d(*device_.conv2d_algorithms, allocator_, g, in, y)) return;
 #endif
     if (!wide) return via_f32([&](ViaF32& t) { conv2d(as_f32(g), t.in(in), t.out(y)); });
     conv2d_gemm_forward(allocator_, g, f32(in.x), f32(in.w), f32(y));
@@ -39,7 +36,7 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
                                    [[maybe_unused]] bool dx, [[maybe_unused]] bool dw) override {
 #if WHISKER_ONEDNN
     if (g.dtype == DType::f32 || native()) {
-      return Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g).workspace(dx, dw);
+      return dnnl_conv2d_workspace(*device_.conv2d_algorithms, allocator_, g, dx, dw);
     }
 #endif
     return {};
@@ -50,8 +47,7 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
     const bool wide = in_f32("conv2d", dy);
 #if WHISKER_ONEDNN
     if ((wide || native()) &&
-        Conv2dDnnl(*device_.conv2d_choices, allocator_, options_, g)
-            .backward(saved.x, saved.w, saved.y, dy, out.dx, out.dw, out.db)) {
+        dnnl_conv2d_backward(*device_.conv2d_algorithms, allocator_, g, saved, dy, out)) {
       return;
     }
 #endif

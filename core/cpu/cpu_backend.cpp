@@ -49,8 +49,8 @@ int start_threads(int count) {
 #if WHISKER_ONEDNN
 CpuDevice::CpuDevice(Backend& owner)
     : backend(owner),
-      conv2d_choices(std::make_unique<Conv2dAlgorithms>()),
-      gemm_choices(std::make_unique<GemmAlgorithms>()) {}
+      conv2d_algorithms(std::make_unique<Conv2dAlgorithms>(allocator, options)),
+      gemm_algorithms(std::make_unique<GemmAlgorithms>()) {}
 #else
 CpuDevice::CpuDevice(Backend& owner) : backend(owner) {}
 #endif
@@ -83,26 +83,26 @@ void CpuBackend::set_options(const CpuOptions& options) {
   if (options.threads > default_threads_) start_threads(options.threads);
 #endif
 #if WHISKER_ONEDNN
-  device_.conv2d_choices->clear();
-  device_.gemm_choices->clear();
+  device_.conv2d_algorithms->clear();
+  device_.gemm_algorithms->clear();
 #endif
 }
 
 void CpuBackend::set_memory_options(const MemoryOptions& options) {
   device_.allocator.books().set_options(options);
 #if WHISKER_ONEDNN
-  device_.conv2d_choices->try_again();
+  device_.conv2d_algorithms->try_again();
 #endif
 }
 
 #if WHISKER_ONEDNN
 std::string CpuBackend::export_algorithms() const {
-  return device_.conv2d_choices->table().text();
+  return device_.conv2d_algorithms->table().text();
 }
 
 void CpuBackend::import_algorithms(std::string_view text) {
   const CpuOptions& options = device_.options;
-  if (options.winograd && !options.deterministic) device_.conv2d_choices->add_to_table(text);
+  if (options.winograd && !options.deterministic) device_.conv2d_algorithms->add_to_table(text);
 }
 #else
 std::string CpuBackend::export_algorithms() const {

@@ -28,8 +28,8 @@ struct CpuDevice {
   Allocator allocator;
   CpuOptions options;
 #if WHISKER_ONEDNN
-  std::unique_ptr<Conv2dAlgorithms> conv2d_choices;
-  std::unique_ptr<GemmAlgorithms> gemm_choices;
+  std::unique_ptr<Conv2dAlgorithms> conv2d_algorithms;
+  std::unique_ptr<GemmAlgorithms> gemm_algorithms;
 #endif
 };
 
@@ -69,6 +69,9 @@ class CpuKernels {
 inline float* f32(const Tensor& x) {
   if (x.dtype() != DType::f32) refuse_dtype(DType::f32, x.dtype());
   return static_cast<float*>(x.raw());
+}
+inline float* f32_or_null(const Tensor& x) {
+  return x.defined() ? f32(x) : nullptr;
 }
 /// The elements of x, which is bf16.
 inline bf16_t* bf16(const Tensor& x) {

@@ -15,35 +15,17 @@
 namespace whisker::cpu {
 namespace {
 
-template <class F, class T>
-WHISKER_VECTORIZE void map1(F f, const T* x, T* y, int64_t count) {
+/// y = f(x...), element by element.
+template <class F, class T, class... X>
+WHISKER_VECTORIZE void map(F f, T* y, int64_t count, const X*... x) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(x[i])));
+  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(x[i])...));
 }
 
-template <class F, class T>
-WHISKER_VECTORIZE void map2(F f, const T* a, const T* b, T* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(a[i]), load(b[i])));
-}
-
-template <class F, class T>
-WHISKER_VECTORIZE void map3(F f, const T* a, const T* b, const T* c, T* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(a[i]), load(b[i]), load(c[i])));
-}
-
-template <class F, class T>
-void each1(F f, const T* x, T* y, int64_t count) {
+template <class F, class T, class... X>
+void each(F f, T* y, int64_t count, const X*... x) {
   parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    map1(f, x + begin, y + begin, end - begin);
-  });
-}
-
-template <class F, class T>
-void each2(F f, const T* a, const T* b, T* y, int64_t count) {
-  parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    map2(f, a + begin, b + begin, y + begin, end - begin);
+    map(f, y + begin, end - begin, (x + begin)...);
   });
 }
 
@@ -68,34 +50,23 @@ ImageLayout common_layout(bool zero_stays, std::initializer_list<const Tensor*> 
   return a;
 }
 
-template <class T, class F>
-void tensor1(Allocator& allocator, bool zero_stays, F f, const Tensor& x, const Tensor& y) {
-  const ImageLayout a = common_layout(zero_stays, {&x});
-  if (a.layout == Layout::plain) return each1(f, elements<T>(x), elements<T>(y), y.count());
-  const LayoutInput in(allocator, x, a);
-  LayoutOutput out(allocator, y, a);
-  each1(f, in.data<T>(), out.data<T>(), a.count());
-  out.finish();
-}
-
-template <class T, class F>
-void tensor2(Allocator& allocator, bool zero_stays, F f, const Tensor& u, const Tensor& v,
-             const Tensor& y) {
-  const ImageLayout a = common_layout(zero_stays, {&u, &v});
-  if (a.layout == Layout::plain) {
-    return each2(f, elements<T>(u), elements<T>(v), elements<T>(y), y.count());
-  }
-  const LayoutInput left(allocator, u, a);
-  const LayoutInput right(allocator, v, a);
-  LayoutOutput out(allocator, y, a);
-  each2(f, left.data<T>(), right.data<T>(), out.data<T>(), a.count());
-  out.finish();
+/// y = f(x...) of whole tensors of one shape.
+template <class T, class F, class... X>
+void map_tensors(Allocator& allocator, bool zero_stays, F f, const Tensor& y, const X&... x) {
+  const ImageLayout a = common_layout(zero_stays, {&x...});
+  if (a.layout == Layout::plain) return each(f, elements<T>(y), y.count(), elements<T>(x)...);
+  const auto in_layout = [&](const auto&... in) {
+    LayoutOutput out(allocator, y, a);
+    each(f, out.data<T>(), a.count(), in.template data<T>()...);
+    out.finish();
+  };
+  in_layout(LayoutInput(allocator, x, a)...);
 }
 
 template <class T, class F>
 void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastGeometry& g,
                     const Tensor& left, const Tensor& right, const Tensor& result) {
-  if (g.same_shape()) return tensor2<T>(allocator, zero_stays, f, left, right, result);
+  if (g.same_shape()) return map_tensors<T>(allocator, zero_stays, f, result, left, right);
   const T* a = elements<T>(left);
   const T* b = elements<T>(right);
   T* y = elements<T>(result);
@@ -104,11 +75,11 @@ void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastG
     const T* v = b + row.b;
     T* to = y + row.y;
     if (row.a_stride == 1 && row.b_stride == 1) {
-      map2(f, u, v, to, row.length);
+      map(f, to, row.length, u, v);
     } else if (row.a_stride == 1) {
-      map1([f, q = load(*v)](float p) { return f(p, q); }, u, to, row.length);
+      map([f, q = load(*v)](float p) { return f(p, q); }, to, row.length, u);
     } else if (row.b_stride == 1) {
-      map1([f, p = load(*u)](float q) { return f(p, q); }, v, to, row.length);
+      map([f, p = load(*u)](float q) { return f(p, q); }, to, row.length, v);
     } else {
       T value;
       store(value, f(load(*u), load(*v)));
@@ -124,7 +95,7 @@ void Elementwise::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y)
   const auto b = static_cast<float>(spec.b);
   const auto run = [&](bool zero_stays, auto f) {
     visit_element("unary", y.dtype(),
-                  [&]<class T>() { tensor1<T>(allocator_, zero_stays, f, x, y); });
+                  [&]<class T>() { map_tensors<T>(allocator_, zero_stays, f, y, x); });
   };
   switch (spec.op) {
     case UnaryOp::neg:
@@ -180,8 +151,8 @@ void Elementwise::binary(BinaryOp op, const BroadcastGeometry& g, const BinaryIn
 
 void Elementwise::accumulate(const Tensor& term, const Tensor& sum) {
   visit_element("accumulate", sum.dtype(), [&]<class T>() {
-    tensor2<T>(
-        allocator_, true, [](float p, float q) { return p + q; }, sum, term, sum);
+    const auto add = [](float p, float q) { return p + q; };
+    map_tensors<T>(allocator_, true, add, sum, sum, term);
   });
 }
 
@@ -189,8 +160,8 @@ void Elementwise::activation(ActivationSpec f, const Tensor& x, const Tensor& y)
   const bool zero_stays = keeps_zero(f.kind);
   visit_element("activation", y.dtype(), [&]<class T>() {
     visit_activation(f.kind, [&]<class F>() {
-      tensor1<T>(
-          allocator_, zero_stays, [slope = f.slope](float v) { return F::value(v, slope); }, x, y);
+      const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
+      map_tensors<T>(allocator_, zero_stays, value, y, x);
     });
   });
 }
@@ -202,7 +173,7 @@ void Elementwise::activation_backward(ActivationSpec f, const Tensor& saved, con
       const auto times_dy = [slope = f.slope](float s, float d) {
         return gradient<F>(s, slope, d);
       };
-      tensor2<T>(allocator_, true, times_dy, saved, dy, dx);
+      map_tensors<T>(allocator_, true, times_dy, dx, saved, dy);
     });
   });
 }
@@ -214,10 +185,8 @@ void Elementwise::activation_second(ActivationSpec f, const ActivationSecondInpu
       const auto second = [slope = f.slope](float at, float p, float q) {
         return F::second(at, slope) * p * q;
       };
-      parallel_ranges(out.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
-        map3(second, elements<T>(in.saved) + begin, elements<T>(in.dy) + begin,
-             elements<T>(in.v) + begin, elements<T>(out) + begin, end - begin);
-      });
+      each(second, elements<T>(out), out.count(), elements<T>(in.saved), elements<T>(in.dy),
+           elements<T>(in.v));
     });
   });
 }

@@ -1,6 +1,7 @@
 // matmul and the fully connected layer. bf16 is the CPU's own where it has that
 // (dnnl_native_bf16), else it goes through f32.
 #include "core/backend/gemm.h"
+
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/onednn/gemm.h"
 #include "core/cpu/support/parallel.h"
@@ -14,14 +15,34 @@
 namespace whisker::cpu {
 namespace {
 
+/// The gemms of a dense layer: y = x w^T, dw = dz^T x and dx = dz w.
+MatmulGeometry for_y(const LinearGeometry& g) {
+  return {.m = g.rows, .n = g.out, .k = g.in, .transpose_b = true};
+}
+MatmulGeometry for_dw(const LinearGeometry& g) {
+  return {.m = g.out, .n = g.in, .k = g.rows, .transpose_a = true};
+}
+MatmulGeometry for_dx(const LinearGeometry& g) {
+  return {.m = g.rows, .n = g.in, .k = g.out};
+}
+
+/// One gemm of contiguous f32 matrices.
+void multiply(const MatmulGeometry& g, const float* a, const float* b, float* y) {
+  gemm({.size = {g.m, g.n, g.k},
+        .a = {a, g.transpose_a ? g.m : g.k, g.transpose_a},
+        .b = {b, g.transpose_b ? g.k : g.n, g.transpose_b},
+        .c = {y, g.n}});
+}
+
 class Gemms final : public GemmKernels, CpuKernels {
  public:
   using CpuKernels::CpuKernels;
 
+  // bf16 is the CPU's own, which sums in f32, where it has that for the gemm.
   void matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b, const Tensor& y) override {
     if (!in_f32("matmul", y)) {
 #if WHISKER_ONEDNN
-      if (native_matmul(g, a, b, y)) return;
+      if (native({g})) return native_gemm({g}, a.raw(), b.raw(), y.raw());
 #endif
       return via_f32([&](ViaF32& t) { matmul(g, t.in(a), t.in(b), t.out(y)); });
     }
@@ -29,17 +50,7 @@ class Gemms final : public GemmKernels, CpuKernels {
     const float* right = f32(b);
     float* to = f32(y);
     const auto one_gemm = [&](int64_t i) {
-      gemm({.transpose_a = g.transpose_a,
-            .transpose_b = g.transpose_b,
-            .m = g.m,
-            .n = g.n,
-            .k = g.k,
-            .a = left + i * g.a_batch_stride,
-            .lda = g.transpose_a ? g.m : g.k,
-            .b = right + i * g.b_batch_stride,
-            .ldb = g.transpose_b ? g.k : g.n,
-            .c = to + i * g.m * g.n,
-            .ldc = g.n});
+      multiply(g, left + i * g.a_batch_stride, right + i * g.b_batch_stride, to + i * g.m * g.n);
     };
     // Many small gemms: one thread each; else the library splits each gemm over its threads.
     constexpr int64_t shared_gemm = int64_t{1} << 21;
@@ -56,112 +67,56 @@ class Gemms final : public GemmKernels, CpuKernels {
   void linear(const LinearGeometry& g, const AffineInputs& in, const Tensor& y) override {
     if (!in_f32("linear", y)) {
 #if WHISKER_ONEDNN
-      if (native_linear(g, in, y)) return;
+      if (const GemmRequest request{for_y(g), DType::f32}; native(request)) {
+        const Scratch<float> z = scratch<float>(g.rows * g.out);  // rounded once, after bias and f
+        native_gemm(request, in.x.raw(), in.w.raw(), z.data());
+        return bias_activation(z.data(), bf16(y), g.rows, g.out, g.bias ? bf16(in.b) : nullptr,
+                               g.activation);
+      }
 #endif
       return via_f32([&](ViaF32& t) { linear(as_f32(g), t.in(in), t.out(y)); });
     }
-    gemm({.transpose_b = true,
-          .m = g.rows,
-          .n = g.out,
-          .k = g.in,
-          .a = f32(in.x),
-          .lda = g.in,
-          .b = f32(in.w),
-          .ldb = g.in,
-          .c = f32(y),
-          .ldc = g.out});
+    multiply(for_y(g), f32(in.x), f32(in.w), f32(y));
     bias_activation(f32(y), f32(y), g.rows, g.out, g.bias ? f32(in.b) : nullptr, g.activation);
   }
 
   void linear_backward(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
                        const AffineGrads& out) override {
-    if (!in_f32("linear", dy)) {
+    if (in_f32("linear", dy)) {
+      return gradients<float>(g, saved, dy, out,
+                              [](const MatmulGeometry& of, const float* dz, const Tensor& b,
+                                 const Tensor& y) { multiply(of, dz, f32(b), f32(y)); });
+    }
 #if WHISKER_ONEDNN
-      if (native_linear_backward(g, saved, dy, out)) return;
+    if ((!out.dw.defined() || native({for_dw(g)})) && (!out.dx.defined() || native({for_dx(g)}))) {
+      return gradients<bf16_t>(g, saved, dy, out,
+                               [&](const MatmulGeometry& of, const bf16_t* dz, const Tensor& b,
+                                   const Tensor& y) { native_gemm({of}, dz, b.raw(), y.raw()); });
+    }
 #endif
-      return via_f32(
-          [&](ViaF32& t) { linear_backward(as_f32(g), t.in(saved), t.in(dy), t.out(out)); });
-    }
+    via_f32([&](ViaF32& t) { linear_backward(as_f32(g), t.in(saved), t.in(dy), t.out(out)); });
+  }
+
+ private:
+  template <class T, class Multiply>
+  void gradients(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
+                 const AffineGrads& out, const Multiply& multiplied) {
+    const auto at = [](const Tensor& t) { return static_cast<T*>(t.raw()); };
     const bool active = g.activation.kind != Activation::none;
-    const Scratch<float> gradient = scratch<float>(active ? g.rows * g.out : 0);
-    const float* dz = f32(dy);  // (rows, out), before the activation
+    const Scratch<T> gradient = scratch<T>(active ? g.rows * g.out : 0);
+    const T* dz = at(dy);  // (rows, out), before the activation
     if (active) {
-      activation_gradient(g.activation, f32(saved.y), dz, gradient.data(), g.rows * g.out);
+      activation_gradient(g.activation, at(saved.y), dz, gradient.data(), g.rows * g.out);
       dz = gradient.data();
     }
-    if (out.db.defined()) column_sums(allocator_, dz, g.rows, g.out, f32(out.db));
-    if (out.dw.defined()) {
-      gemm({.transpose_a = true,
-            .m = g.out,
-            .n = g.in,
-            .k = g.rows,
-            .a = dz,
-            .lda = g.out,
-            .b = f32(saved.x),
-            .ldb = g.in,
-            .c = f32(out.dw),
-            .ldc = g.in});
-    }
-    if (out.dx.defined()) {
-      gemm({.m = g.rows,
-            .n = g.in,
-            .k = g.out,
-            .a = dz,
-            .lda = g.out,
-            .b = f32(saved.w),
-            .ldb = g.in,
-            .c = f32(out.dx),
-            .ldc = g.in});
-    }
+    if (out.db.defined()) column_sums(allocator_, dz, g.rows, g.out, at(out.db));
+    if (out.dw.defined()) multiplied(for_dw(g), dz, saved.x, out.dw);
+    if (out.dx.defined()) multiplied(for_dx(g), dz, saved.w, out.dx);
   }
 
 #if WHISKER_ONEDNN
- private:
-  // In the CPU's own bf16, which sums in f32; false, with nothing done, where it has none or not
-  // for this.
-  bool native_matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b, const Tensor& y) {
-    const bool shares_a = g.batch > 1 && g.a_batch_stride == 0;
-    const bool shares_b = g.batch > 1 && g.b_batch_stride == 0;
-    const GemmRequest request{.batch = g.batch,
-                              .m = g.m,
-                              .n = g.n,
-                              .k = g.k,
-                              .transpose_a = g.transpose_a,
-                              .transpose_b = g.transpose_b,
-                              .shares_a = shares_a,
-                              .shares_b = shares_b};
-    if (!native(request)) return false;
-    device_.gemm_choices->run(allocator_, request, a.raw(), b.raw(), y.raw());
-    return true;
-  }
-
-  bool native_linear(const LinearGeometry& g, const AffineInputs& in, const Tensor& y) {
-    const GemmRequest request{
-        .m = g.rows, .n = g.out, .k = g.in, .transpose_b = true, .y = DType::f32};
-    if (!native(request)) return false;
-    const Scratch<float> z = scratch<float>(g.rows * g.out);  // rounded once, after bias and f
-    device_.gemm_choices->run(allocator_, request, in.x.raw(), in.w.raw(), z.data());
-    bias_activation(z.data(), bf16(y), g.rows, g.out, g.bias ? bf16(in.b) : nullptr, g.activation);
-    return true;
-  }
-
-  bool native_linear_backward(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
-                              const AffineGrads& out) {
-    const GemmRequest for_w{.m = g.out, .n = g.in, .k = g.rows, .transpose_a = true};
-    const GemmRequest for_x{.m = g.rows, .n = g.in, .k = g.out};
-    if ((out.dw.defined() && !native(for_w)) || (out.dx.defined() && !native(for_x))) return false;
-    const bool active = g.activation.kind != Activation::none;
-    const Scratch<bf16_t> gradient = scratch<bf16_t>(active ? g.rows * g.out : 0);
-    const bf16_t* dz = bf16(dy);  // (rows, out), before the activation
-    if (active) {
-      activation_gradient(g.activation, bf16(saved.y), dz, gradient.data(), g.rows * g.out);
-      dz = gradient.data();
-    }
-    if (out.db.defined()) column_sums(allocator_, dz, g.rows, g.out, bf16(out.db));
-    GemmAlgorithms& gemms = *device_.gemm_choices;
-    if (out.dw.defined()) gemms.run(allocator_, for_w, dz, saved.x.raw(), out.dw.raw());
-    if (out.dx.defined()) gemms.run(allocator_, for_x, dz, saved.w.raw(), out.dx.raw());
-    return true;
+  void native_gemm(const GemmRequest& request, const void* a, const void* b, void* y) {
+    device_.gemm_algorithms->run(allocator_, request, a, b, y);
   }
 #endif
 };
@@ -170,9 +125,10 @@ class Gemms final : public GemmKernels, CpuKernels {
 
 #if WHISKER_ONEDNN
 bool CpuKernels::native(const GemmRequest& r) {
+  const MatmulGeometry& g = r.geometry;
   constexpr int64_t smallest = 4096;  // below, f32 in plain loops is faster
-  return options_.native_bf16 && dnnl_native_bf16() && r.batch * r.m * r.n * r.k > smallest &&
-         device_.gemm_choices->has(r);
+  return options_.native_bf16 && dnnl_native_bf16() && g.batch * g.m * g.n * g.k > smallest &&
+         device_.gemm_algorithms->has(r);
 }
 #endif
 

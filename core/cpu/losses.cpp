@@ -189,7 +189,7 @@ class Losses final : public LossKernels, CpuKernels {
     const float* x = f32(in.logits);  // (rows, classes)
     const float* soft = g.soft ? f32(in.target) : nullptr;
     const int64_t* labels = g.soft ? nullptr : static_cast<const int64_t*>(in.target.raw());
-    float* gradient = out.dlogits.defined() ? f32(out.dlogits) : nullptr;
+    float* gradient = f32_or_null(out.dlogits);
     CrossEntropyRow row{.g = g,
                         .class_weight = g.weighted ? f32(in.class_weight) : nullptr,
                         .divisor = static_cast<double>(g.rows)};
@@ -221,7 +221,7 @@ class Losses final : public LossKernels, CpuKernels {
     }
     const float* x = f32(in.logits);
     const float* t = f32(in.target);
-    float* dx = out.dlogits.defined() ? f32(out.dlogits) : nullptr;
+    float* dx = f32_or_null(out.dlogits);
     const int64_t count = in.logits.count();
     const auto scale = static_cast<float>(1.0 / static_cast<double>(count));
     const int team = team_size(count, pointwise_grain / 8);

@@ -205,7 +205,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
       }
       const Scratch<double> sum = scratch<double>(p.lanes());
       const Scratch<double> squares = scratch<double>(p.lanes());
-      norm_moments(allocator_, p, from.data<T>(), shift.data(), sum.data(), squares.data());
+      NormPasses<T>::moments(allocator_, p, from.data<T>(), shift.data(), sum.data(),
+                             squares.data());
       const auto rows = static_cast<double>(g.rows);
       for (int64_t c = 0; c < g.channels; ++c) {
         const double d = sum[c] / rows;
@@ -225,8 +226,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
         average(running.variance, deviations / std::max(rows - 1, 1.0), running.pending_variance);
       }
       LayoutOutput to(allocator_, out.y, a);
-      norm_apply(p, from.data<T>(), values<T>(added), {center.data(), scale.data(), offset.data()},
-                 to.data<T>());
+      NormPasses<T>::apply(p, from.data<T>(), values<T>(added),
+                           {center.data(), scale.data(), offset.data()}, to.data<T>());
       to.finish();
     });
   }
@@ -247,8 +248,8 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const auto added = in_layout(allocator_, in.residual, a);
     LayoutOutput to(allocator_, y, a);
     visit_element("batch_norm", y.dtype(), [&]<class T>() {
-      norm_apply(p, from.data<T>(), values<T>(added), {center.data(), scale.data(), offset.data()},
-                 to.data<T>());
+      NormPasses<T>::apply(p, from.data<T>(), values<T>(added),
+                           {center.data(), scale.data(), offset.data()}, to.data<T>());
     });
     to.finish();
   }
@@ -276,9 +277,9 @@ class Normalization final : public NormalizationKernels, CpuKernels {
       if (out.dresidual.defined()) for_residual.emplace(allocator_, out.dresidual, a);
       const Scratch<double> sum = scratch<double>(p.lanes());
       const Scratch<double> correlation = scratch<double>(p.lanes());
-      norm_backward_sums(allocator_, p, values<T>(from), values<T>(after), gradient.data<T>(),
-                         factors, for_residual ? for_residual->data<T>() : nullptr, sum.data(),
-                         correlation.data());
+      NormPasses<T>::backward_sums(
+          allocator_, p, values<T>(from), values<T>(after), gradient.data<T>(), factors,
+          for_residual ? for_residual->data<T>() : nullptr, sum.data(), correlation.data());
       write_channels(out.dbeta, [&](int64_t c) { return sum[c]; });
       write_channels(out.dgamma, [&](int64_t c) { return correlation[c] * inverse(c); });
       if (out.dx.defined()) {
@@ -291,8 +292,9 @@ class Normalization final : public NormalizationKernels, CpuKernels {
           slope[c] = static_cast<float>(factor * correlation[c] * inverse(c) * inverse(c) / rows);
         }
         LayoutOutput for_x(allocator_, out.dx, a);
-        norm_backward_apply(p, values<T>(from), values<T>(after), gradient.data<T>(), factors,
-                            offset.data(), g.training ? slope.data() : nullptr, for_x.data<T>());
+        NormPasses<T>::backward_apply(p, values<T>(from), values<T>(after), gradient.data<T>(),
+                                      factors, offset.data(), g.training ? slope.data() : nullptr,
+                                      for_x.data<T>());
         for_x.finish();
       }
       // Last: the gradient may be read from the memory that finishing replaces.
@@ -443,7 +445,7 @@ class Normalization final : public NormalizationKernels, CpuKernels {
     const float* gradient = f32(dy);
     const float* means = f32(saved.mean);
     const float* inverses = f32(saved.inv_std);
-    float* to = out.dx.defined() ? f32(out.dx) : nullptr;
+    float* to = f32_or_null(out.dx);
     const float* gamma = to ? f32(saved.gamma) : nullptr;
     const int64_t example = g.positions * g.channels;  // elements
     const auto values = static_cast<double>(g.positions * g.per_group());

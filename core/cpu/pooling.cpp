@@ -1,10 +1,12 @@
 // Pooling over planes of channels, plain or blocked: runs pool2d_windows.h over all rows of
 // windows. An argmax index is one byte per element of y, four for windows over 255 elements.
 #include "core/backend/pooling.h"
+
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/pool2d_windows.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -32,11 +34,6 @@ void max_forward(const Pool2dGeometry& g, const Planes& p, const T* x, T* y, Ind
   });
 }
 
-WHISKER_VECTORIZE void round_range(const float* x, bf16_t* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], x[i]);
-}
-
 // Windows add to the plane's zeroed gradient, in f32; one thread has all windows of a plane.
 template <class T, class Fn>
 void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const Planes& p, T* dx,
@@ -53,7 +50,7 @@ void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const Planes
       for (int64_t i = 0; i < g.h_out; ++i) {
         fn(WindowRow(g, i), (plane * g.h_out + i) * g.w_out * p.inner, sums);
       }
-      if constexpr (!in_place) round_range(sums, dx + plane * size, size);
+      if constexpr (!in_place) round_row(sums, dx + plane * size, size);
     }
   });
 }

@@ -8,7 +8,7 @@
 #include "core/cpu/kernels/recurrent_cell.h"
 #include "core/cpu/kernels/recurrent_workspace.h"
 #include "core/cpu/support/parallel.h"
-#include "core/vectorize.h"
+#include "core/cpu/support/rows.h"
 
 #if WHISKER_ONEDNN
 #include "core/cpu/onednn/dnnl_gemm.h"
@@ -55,12 +55,6 @@ class KeptLayout {
   int64_t results_;    // layers with memory of their own
 };
 
-const float* f32_or_null(const Tensor& x) {
-  return x.defined() ? f32(x) : nullptr;
-}
-float* f32_target(const Tensor& x) {
-  return x.defined() ? f32(x) : nullptr;
-}
 // Rows of one cell in (cells, N, extent).
 template <class T>
 T* of_cell(T* states, const RecurrentGeometry& g, int64_t cell, int64_t extent) {
@@ -185,11 +179,6 @@ RecurrentInputs wide(ViaF32& t, const RecurrentInputs& in) {
 }
 
 // Rows of a matrix, rounded and one behind the other.
-WHISKER_VECTORIZE void round_row(const float* from, bf16_t* to, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(to[i], from[i]);
-}
-
 [[maybe_unused]] void round_rows(const float* from, int64_t stride, int64_t rows, int64_t columns,
                                  bf16_t* to) {
   parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int) {
@@ -262,7 +251,7 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
         const int64_t cell = layer * g.directions + direction;
         cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x),
                            of_cell(f32(out.last.h), g, cell, g.output()),
-                           of_cell(f32_target(out.last.c), g, cell, g.hidden));
+                           of_cell(f32_or_null(out.last.c), g, cell, g.hidden));
       }
       run_cells(g, cells);
     }
@@ -291,13 +280,13 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
         const int64_t cell = layer * g.directions + direction;
         const RecurrentParameters& d = gradients.dparameters[static_cast<size_t>(cell)];
         const CellGradients wanted{.dy = dy.defined() ? f32(dy) + direction * g.output() : nullptr,
-                                   .dx = f32_target(dx),
+                                   .dx = f32_or_null(dx),
                                    .add_dx = direction > 0,
-                                   .w_ih = f32_target(d.w_ih),
-                                   .w_hh = f32_target(d.w_hh),
-                                   .b_ih = f32_target(d.b_ih),
-                                   .b_hh = f32_target(d.b_hh),
-                                   .w_hr = f32_target(d.w_hr)};
+                                   .w_ih = f32_or_null(d.w_ih),
+                                   .w_hh = f32_or_null(d.w_hh),
+                                   .b_ih = f32_or_null(d.b_ih),
+                                   .b_hh = f32_or_null(d.b_hh),
+                                   .w_hr = f32_or_null(d.w_hr)};
         cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x), wanted,
                            of_cell(dh.data(), g, cell, g.output()),
                            g.is_lstm() ? of_cell(dc.data(), g, cell, g.hidden) : nullptr);
@@ -319,11 +308,13 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
 #if WHISKER_ONEDNN
     const GemmRequest request = bf16_request(g);
     if (!in_bf16(g, request)) return gemm(g);
-    const Scratch<bf16_t> a = scratch<bf16_t>(g.m * g.k);
-    const Scratch<bf16_t> b = scratch<bf16_t>(g.k * g.n);
-    round_rows(g.a, g.lda, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, a.data());
-    round_rows(g.b, g.ldb, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, b.data());
-    device_.gemm_choices->run(allocator_, request, a.data(), b.data(), g.c);
+    const auto [m, n, k] = g.size;
+    const bool a_turned = g.a.is_transposed, b_turned = g.b.is_transposed;
+    const Scratch<bf16_t> a = scratch<bf16_t>(m * k);
+    const Scratch<bf16_t> b = scratch<bf16_t>(k * n);
+    round_rows(g.a.data, g.a.stride, a_turned ? k : m, a_turned ? m : k, a.data());
+    round_rows(g.b.data, g.b.stride, b_turned ? n : k, b_turned ? k : n, b.data());
+    device_.gemm_algorithms->run(allocator_, request, a.data(), b.data(), g.c.data);
 #else
     gemm(g);
 #endif
@@ -334,8 +325,8 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
 #if WHISKER_ONEDNN
     const GemmRequest request = bf16_request(g);
     if (!in_bf16(g, request)) return 0;
-    return (g.m + g.n) * g.k * static_cast<int64_t>(sizeof(bf16_t)) +
-           device_.gemm_choices->scratch_bytes(request);
+    return (g.size.m + g.size.n) * g.size.k * static_cast<int64_t>(sizeof(bf16_t)) +
+           device_.gemm_algorithms->scratch_bytes(request);
 #else
     return 0;
 #endif
@@ -343,15 +334,15 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
 
 #if WHISKER_ONEDNN
   static GemmRequest bf16_request(const Gemm& g) {
-    return {.m = g.m,
-            .n = g.n,
-            .k = g.k,
-            .transpose_a = g.transpose_a,
-            .transpose_b = g.transpose_b,
+    return {.geometry = {.m = g.size.m,
+                         .n = g.size.n,
+                         .k = g.size.k,
+                         .transpose_a = g.a.is_transposed,
+                         .transpose_b = g.b.is_transposed},
             .y = DType::f32};
   }
   bool in_bf16(const Gemm& g, const GemmRequest& request) {
-    return g.beta == 0 && g.ldc == g.n && native(request);
+    return g.c.beta == 0 && g.c.stride == g.size.n && native(request);
   }
 #endif
 };

@@ -47,29 +47,18 @@ struct Sum {
 };
 
 // A NaN on either side is the result: divergence must be seen.
-struct Max {
-  static constexpr double start = -std::numeric_limits<double>::infinity();
-  static double combine(double a, double b) { return a >= b || a != a ? a : b; }
-  template <class Terms>
-  WHISKER_VECTORIZE static double row(Terms x, int64_t count) {
-    float best = x[0];
-    bool nan = false;
-    for (int64_t i = 0; i < count; ++i) {
-      best = x[i] > best ? x[i] : best;
-      nan |= x[i] != x[i];
-    }
-    return nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(best);
+template <bool Largest>
+struct Extreme {
+  static constexpr double start = std::numeric_limits<double>::infinity() * (Largest ? -1 : 1);
+  static double combine(double a, double b) {
+    return (Largest ? a >= b : a <= b) || a != a ? a : b;
   }
-};
-struct Min {
-  static constexpr double start = std::numeric_limits<double>::infinity();
-  static double combine(double a, double b) { return a <= b || a != a ? a : b; }
   template <class Terms>
   WHISKER_VECTORIZE static double row(Terms x, int64_t count) {
     float best = x[0];
     bool nan = false;
     for (int64_t i = 0; i < count; ++i) {
-      best = x[i] < best ? x[i] : best;
+      best = (Largest ? x[i] > best : x[i] < best) ? x[i] : best;
       nan |= x[i] != x[i];
     }
     return nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(best);
@@ -251,9 +240,9 @@ class Reduction final : public ReductionKernels, CpuKernels {
         case ReduceOp::mean:
           return reduce_as<Sum>(allocator_, g, from, to, 1.0 / static_cast<double>(g.reduce_count));
         case ReduceOp::max:
-          return reduce_as<Max>(allocator_, g, from, to, 1);
+          return reduce_as<Extreme<true>>(allocator_, g, from, to, 1);
         case ReduceOp::min:
-          return reduce_as<Min>(allocator_, g, from, to, 1);
+          return reduce_as<Extreme<false>>(allocator_, g, from, to, 1);
       }
     });
   }

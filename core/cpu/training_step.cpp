@@ -8,6 +8,7 @@
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/flush_denormals.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -179,11 +180,6 @@ WHISKER_VECTORIZE void widen(const bf16_t* x, float* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] = load(x[i]);
 }
 
-WHISKER_VECTORIZE void narrow(const float* x, bf16_t* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], x[i]);
-}
-
 /// step_range where the gradient or the compute copy is bf16: by pieces that stay in the cache.
 void mixed_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
                  int64_t count) {
@@ -199,7 +195,7 @@ void mixed_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, 
       gradient = static_cast<const float*>(m.gradient) + at;
     }
     step_range(s, f, m, at, gradient, length);
-    if (m.compute) narrow(m.value + at, m.compute + at, length);
+    if (m.compute) round_row(m.value + at, m.compute + at, length);
   }
 }
 
@@ -246,14 +242,13 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
     in_f32("optimizer_step", s.gradient);
     if (s.compute.defined()) in_f32("optimizer_step", s.compute);
     if (!s.state->applies) return;
-    const auto memory = [](const Tensor& x) { return x.defined() ? f32(x) : nullptr; };
     const FlatMemory m{
         .gradient = s.gradient.raw(),
         .value = f32(s.value),
         .compute = s.compute.defined() ? static_cast<bf16_t*>(s.compute.raw()) : nullptr,
-        .moment1 = memory(s.moment1),
-        .moment2 = memory(s.moment2),
-        .moment3 = memory(s.moment3)};
+        .moment1 = f32_or_null(s.moment1),
+        .moment2 = f32_or_null(s.moment2),
+        .moment3 = f32_or_null(s.moment3)};
     const uint8_t* group_of_block = static_cast<const uint8_t*>(s.block_group.raw());
     const double* groups = static_cast<const double*>(s.groups.raw());  // (groups, 2)
     std::array<Factors, 256> factors{};

@@ -209,6 +209,10 @@ void* cuda_stream(Device device) {
   return cuda_interface().stream(backend_of(device));
 }
 
+std::vector<std::string> take_cuda_failures(Device device) {
+  return cuda_interface().take_failures(backend_of(device));
+}
+
 std::unique_ptr<SideStream> make_side_stream(Device device) {
   return cuda_interface().make_side_stream(backend_of(device));
 }

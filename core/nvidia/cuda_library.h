@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace whisker {
 
@@ -24,7 +25,7 @@ struct CudaOptions {
   /// Expected uses of each choice. Timing it may take a tenth of their total time, so that short
   /// runs search little; 0: no such limit.
   int64_t search_uses = 0;
-  /// Workspace bytes of one convolution, besides an image padded for it (padded_convolution.h).
+  /// Workspace bytes of one convolution, besides an image padded for it (padded_convolution.cpp).
   int64_t workspace_limit = int64_t{1} << 28;
   /// Convolutions and gemms by own kernels only, for compute-sanitizer's racecheck.
   bool without_libraries = false;
@@ -73,6 +74,7 @@ struct CudaInterface {
   void (*open)(Backend& backend, CudaLibrary library);
   void* (*stream)(const Backend& backend);
   std::unique_ptr<SideStream> (*make_side_stream)(Backend& backend);
+  std::vector<std::string> (*take_failures)(Backend& backend);
 };
 
 /// What decides whether CUDA can be used here.
@@ -116,6 +118,8 @@ CudaStartTimes cuda_start_times(Device device);
 /// The cudaStream_t that orders the device's work.
 void* cuda_stream(Device device);
 std::unique_ptr<SideStream> make_side_stream(Device device);
+/// One line for each algorithm that failed when it was timed, and is not used; each line once.
+std::vector<std::string> take_cuda_failures(Device device);
 /// Opens `library` before its first use, for a background thread. Throws device when it is missing.
 void open_cuda_library(Device device, CudaLibrary library);
 

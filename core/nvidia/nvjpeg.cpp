@@ -107,7 +107,7 @@ Nvjpeg::Nvjpeg(std::span<const std::string> names)
 Nvjpeg::Nvjpeg() : Nvjpeg(std::array<std::string, 2>{"libnvjpeg.so.13", "libnvjpeg.so.12"}) {}
 
 Nvjpeg::~Nvjpeg() {
-  functions_->destroy(handle_);
+  if (!abandoned_) functions_->destroy(handle_);
 }
 
 std::string Nvjpeg::version() const {
@@ -137,7 +137,7 @@ Nvjpeg::State::State(const Nvjpeg& library) : library_(library) {
 }
 
 Nvjpeg::State::~State() {
-  library_.functions_->destroy_state(state_);
+  if (!library_.abandoned_) library_.functions_->destroy_state(state_);
 }
 
 // When an image does not fit, the library frees its memory and allocates more, which waits for all

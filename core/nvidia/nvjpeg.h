@@ -3,6 +3,7 @@
 // are plain pointers, so that no header of CUDA is needed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,6 +31,8 @@ class Nvjpeg {
   bool hardware() const { return hardware_; }
   /// Whether a batch may hold this file.
   bool accepts(std::span<const uint8_t> file) const;
+  /// Leaves handle and states to the end of the process: freeing them on a lost GPU never returns.
+  void abandon() { abandoned_ = true; }
 
   class State;
 
@@ -38,6 +41,7 @@ class Nvjpeg {
   std::unique_ptr<Functions> functions_;
   void* handle_ = nullptr;  // nvjpegHandle_t
   bool hardware_ = false;
+  std::atomic<bool> abandoned_ = false;
 };
 
 /// The decoder's state for one batch at a time.

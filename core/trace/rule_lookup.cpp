@@ -56,8 +56,7 @@ const ActivationRule* activation_of(const TapeEntry& entry) {
 }  // namespace
 
 bool moves_elements(const OpRule& rule) {
-  return !rule.forward_term.empty() && rule.forward_term == rule.operands[0] &&
-         rule.name != "sum" && rule.name != "max" && rule.name != "min";
+  return !rule.forward_term.empty() && rule.forward_term == rule.operands[0] && !rule.combines;
 }
 
 size_t rule_position(const TapeEntry& entry, size_t position) {

@@ -21,6 +21,7 @@ struct OpRule {
   std::string_view forward_term;  ///< one term of the result's sum; "" where it is none
   std::array<std::string_view, most_rule_operands> backward;       ///< as shown, per operand
   std::array<std::string_view, most_rule_operands> backward_term;  ///< one term; "" where as shown
+  bool combines = false;  ///< several elements of an operand, each a term, to one of the result
 };
 
 /// nullptr when there is none.

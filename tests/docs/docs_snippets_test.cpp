@@ -1,10 +1,13 @@
 // Every ```cpp block of the documentation is a quotation: of the file named after "cpp" (from the
 // source root), else of docs/snippets/<document>.cpp, whose tests run it. Indentation may differ,
 // and a line "..." stands for any lines left out. Other languages are not looked at, nor programs
-// named without a folder, which tests/install/install_test.sh takes from the document.
+// named without a folder, which tests/install/install_test.sh takes from the document. The files
+// and folders that docs/internals names exist.
 #include <filesystem>
 #include <fstream>
-#include <optional>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -98,6 +101,33 @@ TEST(DocsSnippets, EveryBlockStandsInItsSource) {
   EXPECT_GE(blocks, 20);
 }
 
+/// What stands in backticks and has a folder: "memory/allocator.h", "core/cpu/layout/".
+std::vector<std::string> paths_in(const std::string& text) {
+  static const std::regex path(R"(`([a-z]\w*/[\w/-]*(\.(h|cuh|cu|cpp|py))?)`)");
+  std::vector<std::string> found;
+  for (std::sregex_iterator at(text.begin(), text.end(), path), end; at != end; ++at) {
+    found.push_back((*at)[1]);
+  }
+  return found;
+}
+
+TEST(DocsSnippets, InternalsNameFilesThatExist) {
+  const std::set<std::string> examples = {"layers/my_layer.h", "tests/A/B/x_test.cpp"};
+  int paths = 0;
+  for (const auto& entry : fs::directory_iterator(root / "docs/internals")) {
+    if (entry.path().extension() != ".md") continue;
+    std::ifstream file(entry.path());
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    for (const std::string& path : paths_in(text)) {
+      if (examples.contains(path)) continue;
+      ++paths;
+      EXPECT_TRUE(fs::exists(root / path) || fs::exists(root / "core/cuda" / path))
+          << entry.path().filename().string() << " names " << path << ", which is not there";
+    }
+  }
+  EXPECT_GE(paths, 100);
+}
+
 // Controls: what the check must find and must refuse.
 const Lines source{"int f() {", "return 1;", "}", "", "int g() {", "return 2;", "}"};
 
@@ -109,6 +139,11 @@ TEST(DocsSnippets, MatcherFindsWholeLinesInOrder) {
   EXPECT_FALSE(stands_in({"return 2;", "...", "return 1;"}, source));
   EXPECT_FALSE(stands_in({"}", "int h();"}, source));
   EXPECT_FALSE(stands_in({}, source));
+}
+
+TEST(DocsSnippets, PathsAreParsed) {
+  EXPECT_THAT(paths_in("a `core/a.h`, `b.h`, `core/cpu/` and `x/y z`, `pad*/q.cu`"),
+              testing::ElementsAre("core/a.h", "core/cpu/"));
 }
 
 TEST(DocsSnippets, FencesAreParsed) {

@@ -40,11 +40,11 @@ struct CallRecorder {
 };
 
 /// A copy of an argument that outlives its call: what an operand struct refers to lies in
-/// `tensors`.
+/// `tensors`. Structs that hold their tensors are copied as they are.
 template <class Argument>
 Argument kept(const Argument& argument, std::deque<Tensor>& tensors) {
   const auto keep = [&](const Tensor& x) -> const Tensor& { return tensors.emplace_back(x); };
-  if constexpr (requires { argument.map(keep); }) {
+  if constexpr (requires { Argument(argument.map(keep)); }) {
     return argument.map(keep);
   } else {
     return argument;

@@ -6,8 +6,6 @@
 #include "core/io/user_folder.h"
 #include "core/nvidia/cuda_library.h"
 
-#include <string>
-
 namespace whisker {
 namespace fs = std::filesystem;
 namespace {
@@ -46,17 +44,20 @@ void load_algorithms(Device device) {
   }
 }
 
-void save_algorithms(Device device) {
+std::vector<std::string> save_algorithms(Device device) {
+  std::vector<std::string> failures;
+  if (device.kind == DeviceKind::cuda) failures = take_cuda_failures(device);
   const fs::path path = autotune_cache_path(device);
-  if (!chooses(device) || path.empty()) return;
+  if (!chooses(device) || path.empty()) return failures;
   const std::string text = backend_of(device).export_algorithms();
-  if (text.empty() || text.size() > most_bytes || text == cached_text(device)) return;
+  if (text.empty() || text.size() > most_bytes || text == cached_text(device)) return failures;
   try {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);
     write_file_atomically(path, text);
   } catch (const Error&) {  // disk full or no permission: the next run times again
   }
+  return failures;
 }
 
 }  // namespace whisker

@@ -7,6 +7,8 @@
 #include "core/tensor/device.h"
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace whisker {
 
@@ -17,6 +19,7 @@ std::filesystem::path autotune_cache_path(Device device = cpu_device);
 /// loads those of its checkpoint instead.
 void load_algorithms(Device device);
 /// Stores all choices of this process if there are new ones; none of a deterministic device.
-void save_algorithms(Device device);
+/// Returns one line for each algorithm that failed when it was timed.
+std::vector<std::string> save_algorithms(Device device);
 
 }  // namespace whisker

@@ -221,8 +221,8 @@ class Sums {
 // The loop for a call is chosen first: for_each_run() is compiled once, not with each of them.
 
 template <class T>
-void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
-                  double* sum, double* squares) {
+void NormPasses<T>::moments(Allocator& allocator, const NormPlanes& p, const T* x,
+                            const float* shift, double* sum, double* squares) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
   decltype(&moments_stretch<0, T>) loop = nullptr;
@@ -236,8 +236,8 @@ void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const f
 }
 
 template <class T>
-void norm_apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
-                T* y) {
+void NormPasses<T>::apply(const NormPlanes& p, const T* x, const T* residual,
+                          const NormFactors& factors, T* y) {
   const int64_t inner = p.planes.inner;
   decltype(&apply_rows<0, Identity, false, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() {
@@ -253,9 +253,9 @@ void norm_apply(const NormPlanes& p, const T* x, const T* residual, const NormFa
 }
 
 template <class T>
-void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
-                        const T* dy, const NormFactors& factors, T* dresidual, double* sum,
-                        double* correlation) {
+void NormPasses<T>::backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
+                                  const T* dy, const NormFactors& factors, T* dresidual,
+                                  double* sum, double* correlation) {
   Sums sums(allocator, p);
   const int64_t inner = p.planes.inner;
   bool reads_y = false;
@@ -281,9 +281,9 @@ void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, c
 }
 
 template <class T>
-void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
-                         const NormFactors& factors, const float* offset, const float* slope,
-                         T* dx) {
+void NormPasses<T>::backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
+                                   const NormFactors& factors, const float* offset,
+                                   const float* slope, T* dx) {
   const int64_t inner = p.planes.inner;
   bool reads_x = slope != nullptr, reads_y = false;
   decltype(&backward_rows<0, Identity, false, T>) loop = nullptr;
@@ -302,20 +302,7 @@ void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* d
   });
 }
 
-template void norm_moments(Allocator&, const NormPlanes&, const float*, const float*, double*,
-                           double*);
-template void norm_moments(Allocator&, const NormPlanes&, const bf16_t*, const float*, double*,
-                           double*);
-template void norm_apply(const NormPlanes&, const float*, const float*, const NormFactors&, float*);
-template void norm_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const NormFactors&,
-                         bf16_t*);
-template void norm_backward_sums(Allocator&, const NormPlanes&, const float*, const float*,
-                                 const float*, const NormFactors&, float*, double*, double*);
-template void norm_backward_sums(Allocator&, const NormPlanes&, const bf16_t*, const bf16_t*,
-                                 const bf16_t*, const NormFactors&, bf16_t*, double*, double*);
-template void norm_backward_apply(const NormPlanes&, const float*, const float*, const float*,
-                                  const NormFactors&, const float*, const float*, float*);
-template void norm_backward_apply(const NormPlanes&, const bf16_t*, const bf16_t*, const bf16_t*,
-                                  const NormFactors&, const float*, const float*, bf16_t*);
+template struct NormPasses<float>;
+template struct NormPasses<bf16_t>;
 
 }  // namespace whisker::cpu

@@ -33,28 +33,26 @@ constexpr bool slope_from_x(Activation f) {
   return f == Activation::hard_swish || f == Activation::silu;
 }
 
-// T is float or bf16_t; arrays per channel are f32 or f64. The activations are those of
-// batch_norm_computes() (core/backend/normalization.h).
-
-/// sum and squares (lanes): sums of (x - shift) and (x - shift)^2 per channel, in f64.
+/// The passes over T, float or bf16_t; arrays per channel are f32 or f64. The activations are those
+/// of batch_norm_computes() (core/backend/normalization.h).
 template <class T>
-void norm_moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
-                  double* sum, double* squares);
-/// y = f(z + residual); residual may be null.
-template <class T>
-void norm_apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
-                T* y);
-/// dz = f' dy; sum and correlation (lanes) are the sums of dz and dz (x - mean). dz is written to
-/// dresidual unless that is null; x may be null unless slope_from_x(), then correlation is not
-/// computed. f' follows from x or y; factors.scale and .beta are read for x only.
-template <class T>
-void norm_backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
-                        const T* dy, const NormFactors& factors, T* dresidual, double* sum,
-                        double* correlation);
-/// dx = scale dz - offset - slope (x - mean); slope may be null.
-template <class T>
-void norm_backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
-                         const NormFactors& factors, const float* offset, const float* slope,
-                         T* dx);
+struct NormPasses {
+  /// sum and squares (lanes): sums of (x - shift) and (x - shift)^2 per channel, in f64.
+  static void moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
+                      double* sum, double* squares);
+  /// y = f(z + residual); residual may be null.
+  static void apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
+                    T* y);
+  /// dz = f' dy; sum and correlation (lanes) are the sums of dz and dz (x - mean). dz is written to
+  /// dresidual unless that is null; x may be null unless slope_from_x(), then correlation is not
+  /// computed. f' follows from x or y; factors.scale and .beta are read for x only.
+  static void backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
+                            const T* dy, const NormFactors& factors, T* dresidual, double* sum,
+                            double* correlation);
+  /// dx = scale dz - offset - slope (x - mean); slope may be null.
+  static void backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
+                             const NormFactors& factors, const float* offset, const float* slope,
+                             T* dx);
+};
 
 }  // namespace whisker::cpu

@@ -7,6 +7,7 @@
 
 #include "core/cpu/kernels/batch_norm.h"
 #include "core/cpu/kernels/depthwise.h"
+#include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/onednn/dnnl_api.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/rows.h"
@@ -25,168 +26,187 @@ float largest(const Tensor& x) {
   return largest_magnitude(static_cast<const T*>(x.raw()), x.count());
 }
 
-}  // namespace
+class Conv2dDnnl {
+ public:
+  Conv2dDnnl(Conv2dAlgorithms& algorithms, Allocator& allocator, const Conv2dGeometry& g)
+      : algorithms_(&algorithms), allocator_(&allocator), g_(g) {
+    const int64_t block = dnnl_channel_block();
+    x_ = {.n = g.n, .positions = g.h * g.w, .channels = g.c};
+    y_ = {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c_out};
+    possible_ = block > 0 && x_.count() > 0 && y_.count() > 0;
+    if (!possible_) return;
+    if (g.groups == 1 && (g.c == 1 || g.c == 3)) {
+      x_.layout = Layout::planar;
+    } else {
+      x_ = x_.blocked(block);
+    }
+    y_ = y_.blocked(block);
+    // Padding channels have to stay zero.
+    possible_ = keeps_zero(g.activation.kind) || g.c_out % block == 0;
+  }
 
-Conv2dDnnl::Conv2dDnnl(Conv2dAlgorithms& plans, Allocator& allocator, const CpuOptions& options,
-                       const Conv2dGeometry& g)
-    : algorithms_(&plans), allocator_(&allocator), options_(&options), g_(g) {
-  const int64_t block = dnnl_channel_block();
-  x_ = {.n = g.n, .positions = g.h * g.w, .channels = g.c};
-  y_ = {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c_out};
-  possible_ = block > 0 && x_.count() > 0 && y_.count() > 0;
-  if (!possible_) return;
-  if (g.groups == 1 && (g.c == 1 || g.c == 3)) {
-    x_.layout = Layout::planar;
-  } else {
-    x_ = x_.blocked(block);
+  KernelWorkspace workspace(bool dx, bool dw) const {
+    if (!possible_) return {};
+    const auto width = static_cast<int64_t>(size_of(g_.dtype));
+    const auto scratch = [&](ConvolutionPass pass) {
+      const bool forward = pass == ConvolutionPass::forward;
+      return algorithms_->scratch_bytes(request(pass, forward && g_.bias, forward));
+    };
+    // The planes of a colour image are a copy.
+    const int64_t planes = x_.layout == Layout::planar && g_.c > 1 ? x_.count() * width : 0;
+    KernelWorkspace workspace{.forward = planes + scratch(ConvolutionPass::forward)};
+    if (dw) {  // before dx has memory
+      workspace.backward = std::max<int64_t>(
+          0, planes + scratch(ConvolutionPass::backward_weights) - (dx ? x_.count() * width : 0));
+    }
+    if (dx) {
+      workspace.backward = std::max(workspace.backward, scratch(ConvolutionPass::backward_input));
+    }
+    if (takes_depthwise(g_, y_.block)) workspace.backward = 0;
+    const bool active = g_.activation.kind != Activation::none;
+    if (active && (dx || dw)) workspace.backward += y_.count() * width;  // before the activation
+    return workspace;
   }
-  y_ = y_.blocked(block);
-  // Padding channels have to stay zero.
-  possible_ = keeps_zero(g.activation.kind) || g.c_out % block == 0;
-}
 
-ConvolutionRequest Conv2dDnnl::request(ConvolutionPass pass, bool bias, bool fused) const {
-  ConvolutionRequest r{.geometry = g_, .pass = pass, .x = x_.layout, .y = y_.layout, .bias = bias};
-  r.geometry.bias = false;
-  if (!fused) r.geometry.activation = {};
-  return r;
-}
-
-KernelWorkspace Conv2dDnnl::workspace(bool dx, bool dw) const {
-  if (!possible_) return {};
-  const auto width = static_cast<int64_t>(size_of(g_.dtype));
-  const auto scratch = [&](ConvolutionPass pass) {
-    const bool forward = pass == ConvolutionPass::forward;
-    return algorithms_->scratch_bytes(*options_, request(pass, forward && g_.bias, forward));
-  };
-  // The planes of a colour image are a copy.
-  const int64_t planes = x_.layout == Layout::planar && g_.c > 1 ? x_.count() * width : 0;
-  KernelWorkspace workspace{.forward = planes + scratch(ConvolutionPass::forward)};
-  if (dw) {  // before dx has memory
-    workspace.backward = std::max<int64_t>(
-        0, planes + scratch(ConvolutionPass::backward_weights) - (dx ? x_.count() * width : 0));
-  }
-  if (dx) {
-    workspace.backward = std::max(workspace.backward, scratch(ConvolutionPass::backward_input));
-  }
-  if (takes_depthwise(g_, y_.block)) workspace.backward = 0;
-  const bool active = g_.activation.kind != Activation::none;
-  if (active && (dx || dw)) workspace.backward += y_.count() * width;  // before the activation
-  return workspace;
-}
-
-// Note [Fused relu and NaN]
-// relu keeps NaN, but the relu that oneDNN fuses into a convolution is max(z, 0), which returns 0.
-// So it is fused only where no sum z can be NaN: operands are finite and too small for any partial
-// sum to overflow, including Winograd's transforms (they scale by less than 2^21). That check reads
-// x and w; where y is not larger than those, an own pass over y is used instead. oneDNN's
-// leaky_relu multiplies by the slope and keeps NaN.
-template <class T>
-bool Conv2dDnnl::fuses(const T* x, const AffineInputs& in) const {
-  if (in.residual.defined()) return false;  // added in the activation's pass
-  const Tensor& w = in.w;
-  if (g_.activation.kind == Activation::leaky_relu) return g_.activation.slope != 0;
-  if (g_.activation.kind != Activation::relu) return false;
-  if (2 * y_.count() <= x_.count() + w.count()) return false;
-  const auto terms = static_cast<double>(w.count() / g_.c_out);
-  double bound = terms * double{largest_magnitude(x, x_.count())} * double{largest<T>(w)};
-  if (g_.bias) bound += double{largest<T>(in.b)};
-  return bound < 0x1p100;  // false for NaN
-}
-
-bool Conv2dDnnl::forward(const AffineInputs& in, const Tensor& y) {
-  return visit_element("conv2d", g_.dtype, [&]<class T>() { return forward_as<T>(in, y); });
-}
-
-template <class T>
-bool Conv2dDnnl::forward_as(const AffineInputs& in, const Tensor& y) {
-  const auto forward_request = [&](bool fused) {
-    return request(ConvolutionPass::forward, g_.bias, fused);
-  };
-  if (!possible_ || algorithms_->hopeless(forward_request(true)) ||
-      algorithms_->hopeless(forward_request(false))) {
-    return false;
-  }
-  const LayoutInput x(*allocator_, in.x, x_);
-  const bool fused = fuses(x.data<T>(), in);
-  LayoutOutput out(*allocator_, y, y_);
-  T* values = out.data<T>();
-  const bool constant = in.w.whole_storage() && in.w.storage()->constant();
-  const ConvolutionOperands operands{.x = x.data<T>(),
-                                     .w = memory(in.w),
-                                     .bias = g_.bias ? memory(in.b) : nullptr,
-                                     .y = values,
-                                     .packed = constant ? &in.w.storage()->derived() : nullptr};
-  ConvolutionRequest chosen = forward_request(fused);
-  chosen.constant_weights = constant;
-  if (!run(chosen, operands)) return false;
-  if (in.residual.defined()) {
-    const LayoutInput residual(*allocator_, in.residual, y_);
-    residual_activation(residual.data<T>(), values, y_.count(), g_.activation);
-  } else if (!fused) {
-    const T* no_bias = nullptr;
-    bias_activation(values, values, y_.n * y_.blocks(), y_.positions * y_.block, no_bias,
-                    g_.activation);
-  }
-  out.finish();
-  return true;
-}
-
-bool Conv2dDnnl::backward(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
-                          const Tensor& dx, const Tensor& dw, const Tensor& db) {
-  return visit_element("conv2d", g_.dtype,
-                       [&]<class T>() { return backward_as<T>(x, w, y, dy, dx, dw, db); });
-}
-
-template <class T>
-bool Conv2dDnnl::backward_as(const Tensor& x, const Tensor& w, const Tensor& y, const Tensor& dy,
-                             const Tensor& dx, const Tensor& dw, const Tensor& db) {
-  const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false, false);
-  const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, false, false);
-  const bool depthwise = possible_ && takes_depthwise(g_, y_.block);
-  if (!possible_ || (!depthwise && ((dx.defined() && algorithms_->hopeless(for_x)) ||
-                                    (dw.defined() && algorithms_->hopeless(for_w))))) {
-    return false;
-  }
-  const LayoutInput gradient(*allocator_, dy, y_);
-  const bool active = g_.activation.kind != Activation::none;
-  const Scratch<T> before(*allocator_, active ? y_.count() : 0);
-  T* dz = gradient.data<T>();  // before the activation
-  if (active) {
-    const LayoutInput out(*allocator_, y, y_);
-    activation_gradient(g_.activation, out.data<T>(), dz, before.data(), y_.count());
-    dz = before.data();
-  }
-  if (dw.defined() && depthwise) {
-    const LayoutInput in(*allocator_, x, x_);
-    depthwise_backward_weights(*allocator_, g_, x_.planes(), in.data<T>(), dz,
-                               static_cast<T*>(memory(dw)));
-  } else if (dw.defined()) {
-    const LayoutInput in(*allocator_, x, x_);
-    const ConvolutionOperands operands{.x = in.data<T>(), .w = memory(dw), .y = dz};
-    if (!run(for_w, operands)) return false;
-  }
-  if (db.defined()) {  // oneDNN's sum over all positions is one f32
-    const NormPlanes p{.planes = y_.planes(), .positions = y_.positions};
-    const Scratch<double> sums(*allocator_, p.lanes() * 2);
-    const Scratch<float> zero(*allocator_, p.lanes());
-    std::fill_n(zero.data(), p.lanes(), 0.0f);
-    norm_moments(*allocator_, p, dz, zero.data(), sums.data(), sums.data() + p.lanes());
-    T* to = static_cast<T*>(memory(db));
-    for (int64_t c = 0; c < g_.c_out; ++c) store(to[c], static_cast<float>(sums[c]));
-  }
-  if (dx.defined()) {
-    LayoutOutput out(*allocator_, dx, x_);
-    const ConvolutionOperands operands{.x = out.data<T>(), .w = memory(w), .y = dz};
-    if (depthwise) {
-      depthwise_backward_input(*allocator_, g_, x_.planes(), static_cast<const T*>(memory(w)), dz,
-                               out.data<T>());
-    } else if (!run(for_x, operands)) {
+  template <class T>
+  bool forward(const AffineInputs& in, const Tensor& y) {
+    const auto forward_request = [&](bool fused) {
+      return request(ConvolutionPass::forward, g_.bias, fused);
+    };
+    if (!possible_ || algorithms_->hopeless(forward_request(true)) ||
+        algorithms_->hopeless(forward_request(false))) {
       return false;
     }
+    const LayoutInput x(*allocator_, in.x, x_);
+    const bool fused = fuses(x.data<T>(), in);
+    LayoutOutput out(*allocator_, y, y_);
+    T* values = out.data<T>();
+    const bool constant = in.w.whole_storage() && in.w.storage()->constant();
+    const ConvolutionOperands operands{.x = x.data<T>(),
+                                       .w = memory(in.w),
+                                       .bias = g_.bias ? memory(in.b) : nullptr,
+                                       .y = values,
+                                       .packed = constant ? &in.w.storage()->derived() : nullptr};
+    ConvolutionRequest chosen = forward_request(fused);
+    chosen.constant_weights = constant;
+    if (!algorithms_->run(chosen, operands)) return false;
+    if (in.residual.defined()) {
+      const LayoutInput residual(*allocator_, in.residual, y_);
+      residual_activation(residual.data<T>(), values, y_.count(), g_.activation);
+    } else if (!fused) {
+      const T* no_bias = nullptr;
+      bias_activation(values, values, y_.n * y_.blocks(), y_.positions * y_.block, no_bias,
+                      g_.activation);
+    }
     out.finish();
+    return true;
   }
-  return true;
+
+  template <class T>
+  bool backward(const AffineSaved& saved, const Tensor& dy, const AffineGrads& out) {
+    const ConvolutionRequest for_x = request(ConvolutionPass::backward_input, false, false);
+    const ConvolutionRequest for_w = request(ConvolutionPass::backward_weights, false, false);
+    const bool depthwise = possible_ && takes_depthwise(g_, y_.block);
+    if (!possible_ || (!depthwise && ((out.dx.defined() && algorithms_->hopeless(for_x)) ||
+                                      (out.dw.defined() && algorithms_->hopeless(for_w))))) {
+      return false;
+    }
+    const LayoutInput gradient(*allocator_, dy, y_);
+    const bool active = g_.activation.kind != Activation::none;
+    const Scratch<T> before(*allocator_, active ? y_.count() : 0);
+    T* dz = gradient.data<T>();  // before the activation
+    if (active) {
+      const LayoutInput y(*allocator_, saved.y, y_);
+      activation_gradient(g_.activation, y.data<T>(), dz, before.data(), y_.count());
+      dz = before.data();
+    }
+    if (out.dw.defined() && depthwise) {
+      const LayoutInput x(*allocator_, saved.x, x_);
+      depthwise_backward_weights(*allocator_, g_, x_.planes(), x.data<T>(), dz,
+                                 static_cast<T*>(memory(out.dw)));
+    } else if (out.dw.defined()) {
+      const LayoutInput x(*allocator_, saved.x, x_);
+      const ConvolutionOperands operands{.x = x.data<T>(), .w = memory(out.dw), .y = dz};
+      if (!algorithms_->run(for_w, operands)) return false;
+    }
+    if (out.db.defined()) {  // oneDNN's sum over all positions is one f32
+      const NormPlanes p{.planes = y_.planes(), .positions = y_.positions};
+      const Scratch<double> sums(*allocator_, p.lanes() * 2);
+      const Scratch<float> zero(*allocator_, p.lanes());
+      std::fill_n(zero.data(), p.lanes(), 0.0f);
+      NormPasses<T>::moments(*allocator_, p, dz, zero.data(), sums.data(), sums.data() + p.lanes());
+      T* to = static_cast<T*>(memory(out.db));
+      for (int64_t c = 0; c < g_.c_out; ++c) store(to[c], static_cast<float>(sums[c]));
+    }
+    if (out.dx.defined()) {
+      LayoutOutput result(*allocator_, out.dx, x_);
+      const ConvolutionOperands operands{.x = result.data<T>(), .w = memory(saved.w), .y = dz};
+      if (depthwise) {
+        depthwise_backward_input(*allocator_, g_, x_.planes(),
+                                 static_cast<const T*>(memory(saved.w)), dz, result.data<T>());
+      } else if (!algorithms_->run(for_x, operands)) {
+        return false;
+      }
+      result.finish();
+    }
+    return true;
+  }
+
+ private:
+  ConvolutionRequest request(ConvolutionPass pass, bool bias, bool fused) const {
+    ConvolutionRequest r{.geometry = g_, .pass = pass, .x = x_.layout, .y = y_.layout};
+    r.geometry.bias = bias;
+    if (!fused) r.geometry.activation = {};
+    return r;
+  }
+
+  // Note [Fused relu and NaN]
+  // relu keeps NaN, but the relu that oneDNN fuses into a convolution is max(z, 0), which returns
+  // 0. So it is fused only where no sum z can be NaN: operands are finite and too small for any
+  // partial sum to overflow, including Winograd's transforms (they scale by less than 2^21). That
+  // check reads x and w; where y is not larger than those, an own pass over y is used instead.
+  // oneDNN's leaky_relu multiplies by the slope and keeps NaN.
+  template <class T>
+  bool fuses(const T* x, const AffineInputs& in) const {
+    if (in.residual.defined()) return false;  // added in the activation's pass
+    const Tensor& w = in.w;
+    if (g_.activation.kind == Activation::leaky_relu) return g_.activation.slope != 0;
+    if (g_.activation.kind != Activation::relu) return false;
+    if (2 * y_.count() <= x_.count() + w.count()) return false;
+    const auto terms = static_cast<double>(w.count() / g_.c_out);
+    double bound = terms * double{largest_magnitude(x, x_.count())} * double{largest<T>(w)};
+    if (g_.bias) bound += double{largest<T>(in.b)};
+    return bound < 0x1p100;  // false for NaN
+  }
+
+  Conv2dAlgorithms* algorithms_;
+  Allocator* allocator_;
+  Conv2dGeometry g_;
+  ImageLayout x_;
+  ImageLayout y_;
+  bool possible_;
+};
+
+}  // namespace
+
+KernelWorkspace dnnl_conv2d_workspace(Conv2dAlgorithms& algorithms, Allocator& allocator,
+                                      const Conv2dGeometry& g, bool dx, bool dw) {
+  return Conv2dDnnl(algorithms, allocator, g).workspace(dx, dw);
+}
+
+bool dnnl_conv2d(Conv2dAlgorithms& algorithms, Allocator& allocator, const Conv2dGeometry& g,
+                 const AffineInputs& in, const Tensor& y) {
+  return visit_element("conv2d", g.dtype, [&]<class T>() {
+    return Conv2dDnnl(algorithms, allocator, g).forward<T>(in, y);
+  });
+}
+
+bool dnnl_conv2d_backward(Conv2dAlgorithms& algorithms, Allocator& allocator,
+                          const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
+                          const AffineGrads& out) {
+  return visit_element("conv2d", g.dtype, [&]<class T>() {
+    return Conv2dDnnl(algorithms, allocator, g).backward<T>(saved, dy, out);
+  });
 }
 
 }  // namespace whisker::cpu

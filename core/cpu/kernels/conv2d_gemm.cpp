@@ -99,16 +99,10 @@ void conv2d_gemm_forward(Allocator& allocator, const Conv2dGeometry& g, const fl
     const float* from = x + first * g.h * g.w * g.c;
     for (int64_t group = 0; group < g.groups; ++group) {
       if (!p.direct) unfold(g, p, group, from, images, unfolded.data());
-      gemm({.transpose_b = true,
-            .m = images * p.pixels,
-            .n = p.filters,
-            .k = p.length,
-            .a = p.direct ? from : unfolded.data(),
-            .lda = p.length,
-            .b = w + group * p.filters * p.length,
-            .ldb = p.length,
-            .c = y + first * p.pixels * g.c_out + group * p.filters,
-            .ldc = g.c_out});
+      gemm({.size = {images * p.pixels, p.filters, p.length},
+            .a = {p.direct ? from : unfolded.data(), p.length},
+            .b = transposed(w + group * p.filters * p.length, p.length),
+            .c = {y + first * p.pixels * g.c_out + group * p.filters, g.c_out}});
     }
   });
 }
@@ -121,15 +115,10 @@ void conv2d_gemm_backward_input(Allocator& allocator, const Conv2dGeometry& g, c
   for_each_block(g, p, [&](int64_t first, int64_t images) {
     float* to = dx + first * g.h * g.w * g.c;
     for (int64_t group = 0; group < g.groups; ++group) {
-      gemm({.m = images * p.pixels,
-            .n = p.length,
-            .k = p.filters,
-            .a = dz + first * p.pixels * g.c_out + group * p.filters,
-            .lda = g.c_out,
-            .b = w + group * p.filters * p.length,
-            .ldb = p.length,
-            .c = p.direct ? to : unfolded.data(),
-            .ldc = p.length});
+      gemm({.size = {images * p.pixels, p.length, p.filters},
+            .a = {dz + first * p.pixels * g.c_out + group * p.filters, g.c_out},
+            .b = {w + group * p.filters * p.length, p.length},
+            .c = {p.direct ? to : unfolded.data(), p.length}});
       if (!p.direct) fold(g, p, group, unfolded.data(), images, to);
     }
   });
@@ -144,17 +133,10 @@ void conv2d_gemm_backward_weights(Allocator& allocator, const Conv2dGeometry& g,
     const float* from = x + first * g.h * g.w * g.c;
     for (int64_t group = 0; group < g.groups; ++group) {
       if (!p.direct) unfold(g, p, group, from, images, unfolded.data());
-      gemm({.transpose_a = true,
-            .m = p.filters,
-            .n = p.length,
-            .k = images * p.pixels,
-            .a = dz + first * p.pixels * g.c_out + group * p.filters,
-            .lda = g.c_out,
-            .b = p.direct ? from : unfolded.data(),
-            .ldb = p.length,
-            .beta = first == 0 ? 0.0f : 1.0f,
-            .c = dw + group * p.filters * p.length,
-            .ldc = p.length});
+      gemm({.size = {p.filters, p.length, images * p.pixels},
+            .a = transposed(dz + first * p.pixels * g.c_out + group * p.filters, g.c_out),
+            .b = {p.direct ? from : unfolded.data(), p.length},
+            .c = {dw + group * p.filters * p.length, p.length, first == 0 ? 0.0f : 1.0f}});
     }
   });
 }

@@ -78,15 +78,10 @@ void CellBackward::run(int64_t begin, int64_t end) {
       }
     });
     if (g_.projection > 0) {
-      gemm({.m = end - begin,
-            .n = g_.hidden,
-            .k = g_.projection,
-            .a = dresult_.data() + row_of(t, begin) * g_.projection,
-            .lda = g_.projection,
-            .b = m_.w_hr,
-            .ldb = g_.hidden,
-            .c = dm_.data() + begin * g_.hidden,
-            .ldc = g_.hidden});
+      gemm({.size = {end - begin, g_.hidden, g_.projection},
+            .a = {dresult_.data() + row_of(t, begin) * g_.projection, g_.projection},
+            .b = {m_.w_hr, g_.hidden},
+            .c = {dm_.data() + begin * g_.hidden, g_.hidden}});
     }
     each([&](int64_t n) {
       if (steps_.valid(t, n)) row(t, n);
@@ -128,22 +123,16 @@ void CellBackward::row(int64_t t, int64_t n) {
 
 // dh += dgates W_hh; rows of sequences that have no step t are zero.
 void CellBackward::step_gemms(int64_t t, int64_t begin, int64_t end) {
-  Gemm call{.m = end - begin,
-            .n = g_.output(),
-            .k = is_gru() ? 2 * g_.hidden : gate_rows(),
-            .a = dgates_row(t, begin),
-            .lda = gate_stride(),
-            .b = copied_ ? w_hh_.data() : m_.w_hh,
-            .ldb = copied_ ? padded_row(g_.output()) : g_.output(),
-            .beta = 1,
-            .c = dh_ + begin * g_.output(),
-            .ldc = g_.output()};
+  Gemm call{
+      .size = {end - begin, g_.output(), is_gru() ? 2 * g_.hidden : gate_rows()},
+      .a = {dgates_row(t, begin), gate_stride()},
+      .b = {copied_ ? w_hh_.data() : m_.w_hh, copied_ ? padded_row(g_.output()) : g_.output()},
+      .c = {dh_ + begin * g_.output(), g_.output(), 1}};
   gemm(call);
   if (!is_gru()) return;
-  call.k = g_.hidden;
-  call.a = drecurred(t, begin);
-  call.lda = g_.hidden;
-  call.b += 2 * g_.hidden * call.ldb;
+  call.size.k = g_.hidden;
+  call.a = {drecurred(t, begin), g_.hidden};
+  call.b.data += 2 * g_.hidden * call.b.stride;
   gemm(call);
 }
 
@@ -158,64 +147,38 @@ void CellBackward::leave_nothing(int64_t t, int64_t n) {
 void CellBackward::finish() {
   const int64_t rows = g_.steps * g_.batch;
   if (d_.dx) {
-    gemm_({.m = rows,
-           .n = m_.inputs,
-           .k = gate_rows(),
-           .a = dgates_.data(),
-           .lda = gate_stride(),
-           .b = m_.w_ih,
-           .ldb = m_.inputs,
-           .beta = d_.add_dx ? 1.0f : 0.0f,
-           .c = d_.dx,
-           .ldc = m_.inputs});
+    gemm_({.size = {rows, m_.inputs, gate_rows()},
+           .a = {dgates_.data(), gate_stride()},
+           .b = {m_.w_ih, m_.inputs},
+           .c = {d_.dx, m_.inputs, d_.add_dx ? 1.0f : 0.0f}});
   }
   if (d_.w_ih) {
-    gemm_({.transpose_a = true,
-           .m = gate_rows(),
-           .n = m_.inputs,
-           .k = rows,
-           .a = dgates_.data(),
-           .lda = gate_stride(),
-           .b = m_.x,
-           .ldb = m_.inputs,
-           .c = d_.w_ih,
-           .ldc = m_.inputs});
+    gemm_({.size = {gate_rows(), m_.inputs, rows},
+           .a = transposed(dgates_.data(), gate_stride()),
+           .b = {m_.x, m_.inputs},
+           .c = {d_.w_ih, m_.inputs}});
   }
   if (d_.w_hh) recurrent_weights();
   if (d_.b_ih || d_.b_hh) biases();
   if (d_.w_hr) {
-    gemm_({.transpose_a = true,
-           .m = g_.projection,
-           .n = g_.hidden,
-           .k = rows,
-           .a = dresult_.data(),
-           .lda = g_.projection,
-           .b = m_.m,
-           .ldb = g_.hidden,
-           .c = d_.w_hr,
-           .ldc = g_.hidden});
+    gemm_({.size = {g_.projection, g_.hidden, rows},
+           .a = transposed(dresult_.data(), g_.projection),
+           .b = {m_.m, g_.hidden},
+           .c = {d_.w_hr, g_.hidden}});
   }
 }
 
 void CellBackward::add_outer(const float* dgates, const float* drecurred, const float* h,
                              int64_t stride, int64_t rows, bool first) {
-  Gemm call{.transpose_a = true,
-            .m = is_gru() ? 2 * g_.hidden : gate_rows(),
-            .n = g_.output(),
-            .k = rows,
-            .a = dgates,
-            .lda = gate_stride(),
-            .b = h,
-            .ldb = stride,
-            .beta = first ? 0.0f : 1.0f,
-            .c = d_.w_hh,
-            .ldc = g_.output()};
+  Gemm call{.size = {is_gru() ? 2 * g_.hidden : gate_rows(), g_.output(), rows},
+            .a = transposed(dgates, gate_stride()),
+            .b = {h, stride},
+            .c = {d_.w_hh, g_.output(), first ? 0.0f : 1.0f}};
   gemm_(call);
   if (!is_gru()) return;
-  call.m = g_.hidden;
-  call.a = drecurred;
-  call.lda = g_.hidden;
-  call.c += 2 * g_.hidden * g_.output();
+  call.size.m = g_.hidden;
+  call.a = transposed(drecurred, g_.hidden);
+  call.c.data += 2 * g_.hidden * g_.output();
   gemm_(call);
 }
 

@@ -71,16 +71,10 @@ CellForward::CellForward(Allocator& allocator, const std::function<void(const Ge
   }
   copy_or_clear(m_.h0, h_, g.batch * g.output());
   if (c_) copy_or_clear(m_.c0, c_, g.batch * g.hidden);
-  large_gemm({.transpose_b = true,
-              .m = g.steps * g.batch,
-              .n = rows,
-              .k = m_.inputs,
-              .a = m_.x,
-              .lda = m_.inputs,
-              .b = m_.w_ih,
-              .ldb = m_.inputs,
-              .c = m_.gates,
-              .ldc = rows});
+  large_gemm({.size = {g.steps * g.batch, rows, m_.inputs},
+              .a = {m_.x, m_.inputs},
+              .b = transposed(m_.w_ih, m_.inputs),
+              .c = {m_.gates, rows}});
 }
 
 void CellForward::run(int64_t begin, int64_t end) {
@@ -105,24 +99,16 @@ void CellForward::step_gemms(int64_t t, int64_t begin, int64_t end) {
   const int64_t rows = g_.gates() * g_.hidden;
   const bool gru = g_.kind == RecurrentKind::gru;
   const int64_t added = gru ? 2 * g_.hidden : rows;  // added to W_ih x
-  Gemm call{.transpose_b = !transposed_,
-            .m = end - begin,
-            .n = added,
-            .k = g_.output(),
-            .a = h_ + begin * g_.output(),
-            .lda = g_.output(),
-            .b = transposed_ ? w_hh_t_.data() : m_.w_hh,
-            .ldb = transposed_ ? padded_row(rows) : g_.output(),
-            .beta = 1,
-            .c = gates(t, begin),
-            .ldc = rows};
+  Gemm call{.size = {end - begin, added, g_.output()},
+            .a = {h_ + begin * g_.output(), g_.output()},
+            .b = {transposed_ ? w_hh_t_.data() : m_.w_hh,
+                  transposed_ ? padded_row(rows) : g_.output(), !transposed_},
+            .c = {gates(t, begin), rows, 1}};
   gemm(call);
   if (!gru) return;
-  call.n = g_.hidden;
-  call.b += transposed_ ? added : added * g_.output();
-  call.beta = 0;
-  call.c = m_.side + (t * g_.batch + begin) * g_.hidden;
-  call.ldc = g_.hidden;
+  call.size.n = g_.hidden;
+  call.b.data += transposed_ ? added : added * g_.output();
+  call.c = {m_.side + (t * g_.batch + begin) * g_.hidden, g_.hidden};
   gemm(call);
 }
 
@@ -146,16 +132,10 @@ void CellForward::row(int64_t t, int64_t n) {
 }
 
 void CellForward::project(int64_t t, int64_t begin, int64_t end) {
-  gemm({.transpose_b = true,
-        .m = end - begin,
-        .n = g_.projection,
-        .k = g_.hidden,
-        .a = m_.m + (t * g_.batch + begin) * g_.hidden,
-        .lda = g_.hidden,
-        .b = m_.w_hr,
-        .ldb = g_.hidden,
-        .c = projected_.data() + begin * g_.projection,
-        .ldc = g_.projection});
+  gemm({.size = {end - begin, g_.projection, g_.hidden},
+        .a = {m_.m + (t * g_.batch + begin) * g_.hidden, g_.hidden},
+        .b = transposed(m_.w_hr, g_.hidden),
+        .c = {projected_.data() + begin * g_.projection, g_.projection}});
   for (int64_t n = begin; n < end; ++n) {
     if (!steps_.valid(t, n)) continue;
     const float* from = projected_.data() + n * g_.projection;

@@ -21,8 +21,10 @@ class RecurrentWorkspace {
   int64_t forward() const {
     int64_t most = 0;
     for (int64_t layer = 0; layer < g_.layers; ++layer) {
-      const Gemm gates{
-          .transpose_b = true, .m = positions_, .n = rows_, .k = g_.inputs(layer), .ldc = rows_};
+      const Gemm gates{.size = {positions_, rows_, g_.inputs(layer)},
+                       .a = {},
+                       .b = {.is_transposed = true},
+                       .c = {.stride = rows_}};
       const int64_t cells = g_.directions * CellForwardScratch(g_).elements();
       most = std::max(most, (cells + dropped_below(layer)) * wide + gemm_bytes_(gates));
     }
@@ -70,22 +72,18 @@ class RecurrentWorkspace {
   int64_t finish(int64_t layer, bool dx, bool dw) const {
     const int64_t inputs = g_.inputs(layer);
     int64_t most = 0;
-    const auto add = [&](const Gemm& call) { most = std::max(most, gemm_bytes_(call)); };
-    if (dx) add({.m = positions_, .n = inputs, .k = rows_, .ldc = inputs});
+    const auto add = [&](int64_t m, int64_t n, int64_t k, bool a_is_transposed) {
+      const Gemm call{
+          .size = {m, n, k}, .a = {.is_transposed = a_is_transposed}, .b = {}, .c = {.stride = n}};
+      most = std::max(most, gemm_bytes_(call));
+    };
+    if (dx) add(positions_, inputs, rows_, false);
     if (!dw) return most;
-    add({.transpose_a = true, .m = rows_, .n = inputs, .k = positions_, .ldc = inputs});
+    add(rows_, inputs, positions_, true);
     const int64_t before = positions_ - g_.batch;  // states before a step
     const int64_t added = g_.kind == RecurrentKind::gru ? 2 * g_.hidden : rows_;
-    if (before > 0) {
-      add({.transpose_a = true, .m = added, .n = g_.output(), .k = before, .ldc = g_.output()});
-    }
-    if (g_.projection > 0) {
-      add({.transpose_a = true,
-           .m = g_.projection,
-           .n = g_.hidden,
-           .k = positions_,
-           .ldc = g_.hidden});
-    }
+    if (before > 0) add(added, g_.output(), before, true);
+    if (g_.projection > 0) add(g_.projection, g_.hidden, positions_, true);
     if (!g_.bias) return most;
     const int64_t columns = padded_row(rows_);
     return std::max(most, columns * wide + column_sums_bytes(positions_, columns));

@@ -25,9 +25,9 @@ void dnnl_check_memory() {
 
 void dnnl_gemm(const Gemm& g) {
   [[maybe_unused]] static const bool checked = (dnnl_check_memory(), true);  // its kernels stay
-  const dnnl_status_t status =
-      dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a,
-                 g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
+  const dnnl_status_t status = dnnl_sgemm(
+      g.a.is_transposed ? 'T' : 'N', g.b.is_transposed ? 'T' : 'N', g.size.m, g.size.n, g.size.k,
+      1.0f, g.a.data, g.a.stride, g.b.data, g.b.stride, g.c.beta, g.c.data, g.c.stride);
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) {
     fail(ErrorKind::internal, "oneDNN: sgemm failed with status {}", static_cast<int>(status));

@@ -10,6 +10,17 @@
 namespace whisker::cpu {
 namespace {
 
+using Forward = dnnl::convolution_forward;
+using BackwardInput = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+
+/// A convolution in oneDNN's terms; a dilation of 0 is none.
+struct Shapes {
+  dnnl::algorithm algorithm;
+  DnnlDesc x, w, bias, y;
+  DnnlDims strides, dilations, before, after;
+};
+
 constexpr int64_t alignment = 64;
 
 int64_t aligned(int64_t bytes) {
@@ -39,16 +50,16 @@ DnnlDesc plain_weights(const Conv2dGeometry& g) {
   return {weight_dims(g), dnnl_type(g.dtype), tag};
 }
 
-DnnlShapes shapes_of(const ConvolutionRequest& r) {
+Shapes shapes_of(const ConvolutionRequest& r, ConvolutionAlgorithm algorithm) {
   const Conv2dGeometry& g = r.geometry;
   const auto type = dnnl_type(g.dtype);
   return {
-      .algorithm = r.algorithm == ConvolutionAlgorithm::winograd
+      .algorithm = algorithm == ConvolutionAlgorithm::winograd
                        ? dnnl::algorithm::convolution_winograd
                        : dnnl::algorithm::convolution_direct,
       .x = DnnlDesc({g.n, g.c, g.h, g.w}, type, tag_of(r.x)),
       .w = DnnlDesc(weight_dims(g), type, DnnlTag::any),
-      .bias = r.bias ? DnnlDesc({g.c_out}, type, DnnlTag::a) : DnnlDesc(),
+      .bias = g.bias ? DnnlDesc({g.c_out}, type, DnnlTag::a) : DnnlDesc(),
       .y = DnnlDesc({g.n, g.c_out, g.h_out, g.w_out}, type, tag_of(r.y)),
       .strides = {g.stride_h, g.stride_w},
       .dilations = {g.dilation_h - 1, g.dilation_w - 1},
@@ -73,6 +84,11 @@ dnnl::primitive_attr attributes(const ConvolutionRequest& r) {
   return attr;
 }
 
+constexpr const char* name_of(Layout layout) {
+  constexpr const char* names[] = {" plain", " blocked", " planar"};
+  return names[static_cast<size_t>(layout)];
+}
+
 struct PackedWeights {
   PackedWeights(Allocator& allocator, const DnnlDesc& order, int64_t bytes)
       : desc(order), memory(allocator, bytes) {}
@@ -83,8 +99,16 @@ struct PackedWeights {
 
 }  // namespace
 
+std::string ConvolutionRequest::describe() const {
+  std::string text = fmt::format("{} {}", name_of(pass), text_of(geometry, name_of(x), name_of(y)));
+  if (geometry.dtype != DType::f32) text += fmt::format(" {}", geometry.dtype);
+  if (constant_weights) text += " constant_weights";
+  return text;
+}
+
 struct DnnlConvolution::Impl {
   ConvolutionPass pass = ConvolutionPass::forward;
+  ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::direct;
   dnnl::stream stream{dnnl_engine()};
   dnnl::primitive primitive;
   std::unordered_map<int, dnnl::memory> arguments;
@@ -95,8 +119,8 @@ struct DnnlConvolution::Impl {
   int64_t scratch_bytes = 0;
 
   template <class PrimitiveDesc>
-  bool take(const PrimitiveDesc& pd, const DnnlShapes& s, const DnnlDesc& plain,
-            const DnnlDesc& w_desc, bool gradient) {
+  bool take(const PrimitiveDesc& pd, const Shapes& s, const DnnlDesc& plain, const DnnlDesc& w_desc,
+            bool gradient) {
     if (dnnl_reference(pd)) return false;
     x = dnnl_unbound(s.x);
     y = dnnl_unbound(s.y);
@@ -134,30 +158,39 @@ struct DnnlConvolution::Impl {
 DnnlConvolution::DnnlConvolution(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DnnlConvolution::~DnnlConvolution() = default;
 
-std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest& r) try {
+std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest& r,
+                                                       ConvolutionAlgorithm algorithm) try {
   dnnl_check_memory();
   auto impl = std::make_unique<Impl>();
   impl->pass = r.pass;
-  const DnnlShapes s = shapes_of(r);
+  impl->algorithm = algorithm;
+  const Shapes s = shapes_of(r, algorithm);
   const DnnlDesc plain = plain_weights(r.geometry);
   const dnnl::primitive_attr attr = attributes(r);
-  const DnnlForward::primitive_desc forward = forward_desc(s, attr);
+  const auto forward =
+      described<Forward>(std::tuple(dnnl::prop_kind::forward_training, s.algorithm, s.x, s.w,
+                                    s.bias, s.y, s.strides, s.dilations, s.before, s.after),
+                         attr);
   auto& arguments = impl->arguments;
   if (r.pass == ConvolutionPass::forward) {
     if (!impl->take(forward, s, plain, forward.weights_desc(), false)) return nullptr;
-    impl->primitive = DnnlForward(forward);
+    impl->primitive = Forward(forward);
     arguments = {{DNNL_ARG_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DST, impl->y}};
-    if (r.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(s.bias));
+    if (r.geometry.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(s.bias));
   } else if (r.pass == ConvolutionPass::backward_input) {
-    const auto pd = backward_input_desc(s, attr, forward);
+    const auto pd = described<BackwardInput>(
+        std::tuple(s.algorithm, s.x, s.w, s.y, s.strides, s.dilations, s.before, s.after), attr,
+        forward);
     if (!impl->take(pd, s, plain, pd.weights_desc(), false)) return nullptr;
-    impl->primitive = DnnlBackwardInput(pd);
+    impl->primitive = BackwardInput(pd);
     arguments = {
         {DNNL_ARG_DIFF_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
   } else {
-    const auto pd = backward_weights_desc(s, attr, forward);
+    const auto pd = described<BackwardWeights>(
+        std::tuple(s.algorithm, s.x, s.w, s.bias, s.y, s.strides, s.dilations, s.before, s.after),
+        attr, forward);
     if (!impl->take(pd, s, plain, pd.diff_weights_desc(), true)) return nullptr;
-    impl->primitive = DnnlBackwardWeights(pd);
+    impl->primitive = BackwardWeights(pd);
     arguments = {
         {DNNL_ARG_SRC, impl->x}, {DNNL_ARG_DIFF_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
   }
@@ -167,25 +200,29 @@ std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest&
   return nullptr;  // no such implementation
 }
 
+const char* DnnlConvolution::name() const {
+  return name_of(impl_->algorithm);
+}
+
 int64_t DnnlConvolution::scratch_bytes() const {
   return impl_->scratch_bytes;
 }
 
-void DnnlConvolution::run(Allocator& allocator, const ConvolutionOperands& operands,
-                          char* scratch) {
+void DnnlConvolution::run(Allocator& allocator, const ConvolutionOperands& operands) {
   Impl& c = *impl_;
+  const Scratch<char> scratch(allocator, c.scratch_bytes);
   const bool reorders = c.w_bytes > 0;
   const bool gradient = c.pass == ConvolutionPass::backward_weights;
   void* w = reorders && operands.packed ? c.packed(allocator, operands) : nullptr;
   if (!w) {
-    w = reorders ? static_cast<void*>(scratch) : operands.w;
+    w = reorders ? static_cast<void*>(scratch.data()) : operands.w;
     if (reorders && !gradient) c.pack(operands.w, w);
   }
   c.x.set_data_handle(operands.x);
   c.y.set_data_handle(operands.y);
   c.w.set_data_handle(w);
   if (c.bias) c.bias.set_data_handle(operands.bias);
-  c.scratchpad.set_data_handle(scratch + c.w_bytes);
+  c.scratchpad.set_data_handle(scratch.data() + c.w_bytes);
   c.primitive.execute(c.stream, c.arguments);
   if (reorders && gradient) {
     c.w_plain.set_data_handle(operands.w);

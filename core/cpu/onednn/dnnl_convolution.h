@@ -1,8 +1,8 @@
 // Convolutions compiled by oneDNN, in f32 and bf16.
 #pragma once
 
-#include "core/backend/geometry.h"
-#include "core/backend/request_hash.h"
+#include "core/backend/autotuner.h"
+#include "core/backend/convolution_pass.h"
 #include "core/cpu/layout/layout.h"
 #include "core/cpu/support/allocator.h"
 
@@ -12,24 +12,23 @@
 
 namespace whisker::cpu {
 
-enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
 enum class ConvolutionAlgorithm : uint8_t { direct, winograd };
+/// Its name in the autotune table.
+constexpr const char* name_of(ConvolutionAlgorithm algorithm) {
+  return algorithm == ConvolutionAlgorithm::winograd ? "winograd" : "direct";
+}
 
-/// What identifies a compiled convolution; the key of the autotune table.
+/// One pass, whose bias a forward pass adds.
 struct ConvolutionRequest {
   Conv2dGeometry geometry;
   ConvolutionPass pass = ConvolutionPass::forward;
-  ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::direct;
   Layout x = Layout::plain;
   Layout y = Layout::plain;
-  bool bias = false;              // forward: added
   bool constant_weights = false;  // their reorder is no part of a run
   bool operator==(const ConvolutionRequest&) const = default;
-  /// Text of every member but the algorithm: the key of the autotune table.
+  /// Text of every member: the key of the autotune table.
   std::string describe() const;
-  size_t hash() const {
-    return WordHash().add(geometry).add(pass, x, y, bias, constant_weights).value();
-  }
+  size_t hash() const { return WordHash().add(geometry).add(pass, x, y, constant_weights).value(); }
 };
 
 /// Operands by role, all of the geometry's dtype; for a gradient pass x, w and y name the memory of
@@ -49,11 +48,13 @@ struct ConvolutionOperands {
 class DnnlConvolution {
  public:
   /// Null when oneDNN has only its reference loops for the request.
-  static std::unique_ptr<DnnlConvolution> make(const ConvolutionRequest& request);
+  static std::unique_ptr<DnnlConvolution> make(const ConvolutionRequest& request,
+                                               ConvolutionAlgorithm algorithm);
   ~DnnlConvolution();
+  const char* name() const;
   int64_t scratch_bytes() const;
-  /// `scratch`: 64-byte aligned. `allocator`: for packed weights.
-  void run(Allocator& allocator, const ConvolutionOperands& operands, char* scratch);
+  /// Throws OutOfMemory, having done nothing, where scratch_bytes() do not fit.
+  void run(Allocator& allocator, const ConvolutionOperands& operands);
 
  private:
   struct Impl;

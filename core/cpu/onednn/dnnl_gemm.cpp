@@ -8,15 +8,11 @@
 namespace whisker::cpu {
 namespace {
 
-// (rows, columns), or with a batch before them; stored transposed when `transposed`.
-DnnlDesc matrix(const GemmRequest& r, bool shared, int64_t rows, int64_t columns, bool transposed,
-                DType dtype) {
-  if (r.batch == 1) {
+// (rows, columns), or behind a batch above 0; stored transposed when `transposed`.
+DnnlDesc matrix(int64_t batch, int64_t rows, int64_t columns, bool transposed, DType dtype) {
+  if (batch == 0)
     return {{rows, columns}, dnnl_type(dtype), transposed ? DnnlTag::ba : DnnlTag::ab};
-  }
-  return {{shared ? 1 : r.batch, rows, columns},
-          dnnl_type(dtype),
-          transposed ? DnnlTag::acb : DnnlTag::abc};
+  return {{batch, rows, columns}, dnnl_type(dtype), transposed ? DnnlTag::acb : DnnlTag::abc};
 }
 
 }  // namespace
@@ -48,9 +44,14 @@ std::unique_ptr<DnnlGemm> DnnlGemm::make(const GemmRequest& r) try {
   dnnl_check_memory();
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto pd = matmul_desc(matrix(r, r.shares_a, r.m, r.k, r.transpose_a, DType::bf16),
-                              matrix(r, r.shares_b, r.k, r.n, r.transpose_b, DType::bf16),
-                              matrix(r, false, r.m, r.n, false, r.y), attr);
+  const MatmulGeometry& g = r.geometry;
+  const int64_t batch = g.batch == 1 ? 0 : g.batch;
+  const auto batch_of = [&](int64_t stride) { return batch > 0 && stride == 0 ? 1 : batch; };
+  const auto pd = described<dnnl::matmul>(
+      std::tuple(matrix(batch_of(g.a_batch_stride), g.m, g.k, g.transpose_a, DType::bf16),
+                 matrix(batch_of(g.b_batch_stride), g.k, g.n, g.transpose_b, DType::bf16),
+                 matrix(batch, g.m, g.n, false, r.y)),
+      attr);
   if (dnnl_reference(pd)) return nullptr;
   return std::unique_ptr<DnnlGemm>(new DnnlGemm(std::make_unique<Impl>(pd)));
 } catch (const dnnl::error&) {
@@ -61,34 +62,15 @@ int64_t DnnlGemm::scratch_bytes() const {
   return impl_->scratch_bytes;
 }
 
-void DnnlGemm::run(const void* a, const void* b, void* y, char* scratch) {
+void DnnlGemm::run(Allocator& allocator, const void* a, const void* b, void* y) {
   Impl& p = *impl_;
+  const Scratch<char> scratch(allocator, p.scratch_bytes);
   p.a.set_data_handle(const_cast<void*>(a));  // read only: the interface has no const
   p.b.set_data_handle(const_cast<void*>(b));
   p.y.set_data_handle(y);
-  p.scratchpad.set_data_handle(scratch);
+  p.scratchpad.set_data_handle(scratch.data());
   p.primitive.execute(p.stream, p.arguments);
   p.stream.wait();
-}
-
-size_t GemmRequest::hash() const {
-  return WordHash().add(batch, m, n, k, transpose_a, transpose_b, shares_a, shares_b, y).value();
-}
-
-// Null, too, is kept: not supported.
-DnnlGemm* GemmAlgorithms::find(const GemmRequest& request) {
-  auto found = algorithms_.find(request);
-  if (found == algorithms_.end())
-    found = algorithms_.emplace(request, DnnlGemm::make(request)).first;
-  return found->second.get();
-}
-
-void GemmAlgorithms::run(Allocator& allocator, const GemmRequest& request, const void* a,
-                         const void* b, void* y) {
-  const std::lock_guard lock(mutex_);
-  DnnlGemm* gemm = find(request);
-  const Scratch<char> scratch(allocator, gemm->scratch_bytes());
-  gemm->run(a, b, y, scratch.data());
 }
 
 }  // namespace whisker::cpu

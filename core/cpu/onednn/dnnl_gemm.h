@@ -1,27 +1,29 @@
 // Gemms of bf16 matrices, compiled by oneDNN.
 #pragma once
 
-#include "core/backend/request_hash.h"
+#include "core/backend/autotuner.h"
 #include "core/cpu/support/allocator.h"
 #include "core/tensor/dtype.h"
 
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
+#include <mutex>
 
 namespace whisker::cpu {
 
-/// y[i] (m,n) = op(a[i]) (m,k) op(b[i]) (k,n) for each of `batch`; a and b are bf16, row-major.
+/// Row-major gemms y[i] (m,n) = op(a[i]) (m,k) op(b[i]) (k,n); a and b are bf16. Matrices are
+/// contiguous; where their stride is 0, one serves the whole batch.
 struct GemmRequest {
-  int64_t batch = 1;
-  int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false;  // a is stored (k,m)
-  bool transpose_b = false;  // b is stored (n,k)
-  bool shares_a = false;     // one a for the whole batch
-  bool shares_b = false;
+  MatmulGeometry geometry;
   DType y = DType::bf16;  // or f32
   bool operator==(const GemmRequest&) const = default;
-  size_t hash() const;
+  size_t hash() const {
+    const MatmulGeometry& g = geometry;
+    return WordHash()
+        .add(g.batch, g.m, g.n, g.k, g.transpose_a, g.transpose_b, g.a_batch_stride,
+             g.b_batch_stride, y)
+        .value();
+  }
 };
 
 class DnnlGemm {
@@ -29,9 +31,8 @@ class DnnlGemm {
   /// Null when oneDNN has only its reference loops for the request.
   static std::unique_ptr<DnnlGemm> make(const GemmRequest& request);
   ~DnnlGemm();
-  int64_t scratch_bytes() const;
-  /// `scratch`: 64-byte aligned.
-  void run(const void* a, const void* b, void* y, char* scratch);
+  int64_t scratch_bytes() const;  ///< what run() allocates
+  void run(Allocator& allocator, const void* a, const void* b, void* y);
 
  private:
   struct Impl;
@@ -53,15 +54,23 @@ class GemmAlgorithms {
     return find(request)->scratch_bytes();
   }
   /// Requires has(request).
-  void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b, void* y);
+  void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b,
+           void* y) {
+    const std::lock_guard lock(mutex_);
+    find(request)->run(allocator, a, b, y);
+  }
   /// Forgets all gemms: after a change of threads.
-  void clear() { algorithms_.clear(); }
+  void clear() { tuner_.clear(); }
 
  private:
-  DnnlGemm* find(const GemmRequest& request);
+  DnnlGemm* find(const GemmRequest& request) {
+    auto* choice = tuner_.find(request);
+    if (!choice) choice = &tuner_.add(request, {.algorithm = DnnlGemm::make(request)});
+    return choice->algorithm.get();
+  }
 
   std::mutex mutex_;  // in has() and run(): a compiled gemm holds its operands' addresses
-  std::unordered_map<GemmRequest, std::unique_ptr<DnnlGemm>, RequestHash> algorithms_;
+  Autotuner<GemmRequest, DnnlGemm> tuner_;
 };
 
 }  // namespace whisker::cpu

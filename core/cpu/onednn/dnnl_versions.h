@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <tuple>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -14,9 +15,6 @@ namespace whisker::cpu {
 using DnnlTag = dnnl::memory::format_tag;
 using DnnlDesc = dnnl::memory::desc;
 using DnnlDims = dnnl::memory::dims;
-using DnnlForward = dnnl::convolution_forward;
-using DnnlBackwardInput = dnnl::convolution_backward_data;
-using DnnlBackwardWeights = dnnl::convolution_backward_weights;
 
 /// Created on first use and kept, as oneDNN's own state is.
 const dnnl::engine& dnnl_engine();
@@ -37,76 +35,29 @@ bool dnnl_reference(const PrimitiveDesc& pd) {
   return std::string_view(pd.impl_info_str()).starts_with("ref");
 }
 
-/// A convolution in oneDNN's terms; a dilation of 0 is none.
-struct DnnlShapes {
-  dnnl::algorithm algorithm;
-  DnnlDesc x, w, bias, y;
-  DnnlDims strides, dilations, before, after;
-};
-
+inline void append_relu(dnnl::post_ops& ops, float slope) {
 #if DNNL_VERSION_MAJOR >= 3
-
-inline void append_relu(dnnl::post_ops& ops, float slope) {
   ops.append_eltwise(dnnl::algorithm::eltwise_relu, slope, 0.0f);
-}
-inline DnnlForward::primitive_desc forward_desc(const DnnlShapes& s,
-                                                const dnnl::primitive_attr& attr) {
-  return {dnnl_engine(), dnnl::prop_kind::forward_training,
-          s.algorithm,   s.x,
-          s.w,           s.bias,
-          s.y,           s.strides,
-          s.dilations,   s.before,
-          s.after,       attr};
-}
-inline DnnlBackwardInput::primitive_desc backward_input_desc(
-    const DnnlShapes& s, const dnnl::primitive_attr& attr,
-    const DnnlForward::primitive_desc& hint) {
-  return {dnnl_engine(), s.algorithm, s.x,     s.w,  s.y, s.strides,
-          s.dilations,   s.before,    s.after, hint, attr};
-}
-inline DnnlBackwardWeights::primitive_desc backward_weights_desc(
-    const DnnlShapes& s, const dnnl::primitive_attr& attr,
-    const DnnlForward::primitive_desc& hint) {
-  return {dnnl_engine(), s.algorithm, s.x,      s.w,     s.bias, s.y,
-          s.strides,     s.dilations, s.before, s.after, hint,   attr};
-}
-inline dnnl::matmul::primitive_desc matmul_desc(const DnnlDesc& a, const DnnlDesc& b,
-                                                const DnnlDesc& y,
-                                                const dnnl::primitive_attr& attr) {
-  return {dnnl_engine(), a, b, y, attr};
-}
-
 #else
-
-inline void append_relu(dnnl::post_ops& ops, float slope) {
   ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, slope, 0.0f);
-}
-inline DnnlForward::primitive_desc forward_desc(const DnnlShapes& s,
-                                                const dnnl::primitive_attr& attr) {
-  return {DnnlForward::desc(dnnl::prop_kind::forward_training, s.algorithm, s.x, s.w, s.bias, s.y,
-                            s.strides, s.dilations, s.before, s.after),
-          attr, dnnl_engine()};
-}
-inline DnnlBackwardInput::primitive_desc backward_input_desc(
-    const DnnlShapes& s, const dnnl::primitive_attr& attr,
-    const DnnlForward::primitive_desc& hint) {
-  return {DnnlBackwardInput::desc(s.algorithm, s.x, s.w, s.y, s.strides, s.dilations, s.before,
-                                  s.after),
-          attr, dnnl_engine(), hint};
-}
-inline DnnlBackwardWeights::primitive_desc backward_weights_desc(
-    const DnnlShapes& s, const dnnl::primitive_attr& attr,
-    const DnnlForward::primitive_desc& hint) {
-  return {DnnlBackwardWeights::desc(s.algorithm, s.x, s.w, s.bias, s.y, s.strides, s.dilations,
-                                    s.before, s.after),
-          attr, dnnl_engine(), hint};
-}
-inline dnnl::matmul::primitive_desc matmul_desc(const DnnlDesc& a, const DnnlDesc& b,
-                                                const DnnlDesc& y,
-                                                const dnnl::primitive_attr& attr) {
-  return {dnnl::matmul::desc(a, b, y), attr, dnnl_engine()};
+#endif
 }
 
+/// The description of a primitive from the arguments of its operation, a tuple; a gradient's has
+/// that of the forward pass as its hint.
+template <class Primitive, class Arguments, class... Hint>
+typename Primitive::primitive_desc described(const Arguments& arguments,
+                                             const dnnl::primitive_attr& attr,
+                                             const Hint&... hint) {
+  return std::apply(
+      [&](const auto&... argument) -> typename Primitive::primitive_desc {
+#if DNNL_VERSION_MAJOR >= 3
+        return {dnnl_engine(), argument..., hint..., attr};
+#else
+        return {typename Primitive::desc(argument...), attr, dnnl_engine(), hint...};
 #endif
+      },
+      arguments);
+}
 
 }  // namespace whisker::cpu

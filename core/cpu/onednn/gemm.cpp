@@ -23,67 +23,76 @@ constexpr int64_t small_size = 4096;
 constexpr int64_t long_k = 16384;
 constexpr int64_t k_block = 512;
 
-void small_gemm(const Gemm& g) {
-  for (int64_t i = 0; i < g.m; ++i) {
-    for (int64_t j = 0; j < g.n; ++j) {
-      float sum = 0;
-      for (int64_t l = 0; l < g.k; ++l) {
-        sum += (g.transpose_a ? g.a[l * g.lda + i] : g.a[i * g.lda + l]) *
-               (g.transpose_b ? g.b[j * g.ldb + l] : g.b[l * g.ldb + j]);
-      }
-      float& c = g.c[i * g.ldc + j];
-      c = g.beta == 0 ? sum : g.beta * c + sum;
+/// c = sum (i, j) + beta c.
+template <class Sum>
+void store_sums(const Gemm& g, const Sum& sum) {
+  for (int64_t i = 0; i < g.size.m; ++i) {
+    for (int64_t j = 0; j < g.size.n; ++j) {
+      float& c = g.c.data[i * g.c.stride + j];
+      const float added = sum(i, j);
+      c = g.c.beta == 0 ? added : g.c.beta * c + added;
     }
   }
+}
+
+void small_gemm(const Gemm& g) {
+  const auto at = [](const GemmOperand& x, int64_t row, int64_t column) {
+    return x.is_transposed ? x.data[column * x.stride + row] : x.data[row * x.stride + column];
+  };
+  store_sums(g, [&](int64_t i, int64_t j) {
+    float sum = 0;
+    for (int64_t l = 0; l < g.size.k; ++l) sum += at(g.a, i, l) * at(g.b, l, j);
+    return sum;
+  });
 }
 
 void library_gemm(const Gemm& g) {
 #if WHISKER_ONEDNN
   dnnl_gemm(g);
 #else
-  if (std::max({g.m, g.n, g.k, g.lda, g.ldb, g.ldc}) > std::numeric_limits<blasint>::max()) {
-    fail(ErrorKind::usage, "matmul: ({},{}) x ({},{}) exceeds OpenBLAS's 32-bit extents", g.m, g.k,
-         g.k, g.n);
+  const auto [m, n, k] = g.size;
+  if (std::max({m, n, k, g.a.stride, g.b.stride, g.c.stride}) >
+      std::numeric_limits<blasint>::max()) {
+    fail(ErrorKind::usage, "matmul: ({},{}) x ({},{}) exceeds OpenBLAS's 32-bit extents", m, k, k,
+         n);
   }
   const auto narrow = [](int64_t v) { return static_cast<blasint>(v); };
-  cblas_sgemm(CblasRowMajor, g.transpose_a ? CblasTrans : CblasNoTrans,
-              g.transpose_b ? CblasTrans : CblasNoTrans, narrow(g.m), narrow(g.n), narrow(g.k), 1,
-              g.a, narrow(g.lda), g.b, narrow(g.ldb), g.beta, g.c, narrow(g.ldc));
+  const auto flag = [](const GemmOperand& x) {
+    return x.is_transposed ? CblasTrans : CblasNoTrans;
+  };
+  cblas_sgemm(CblasRowMajor, flag(g.a), flag(g.b), narrow(m), narrow(n), narrow(k), 1, g.a.data,
+              narrow(g.a.stride), g.b.data, narrow(g.b.stride), g.c.beta, g.c.data,
+              narrow(g.c.stride));
 #endif
 }
 
 // A library adds up k products in f32 one after the other: for millions of equal ones the error is
 // 3 in 1000, for a block of them at most 1 in 100,000. Blocks are added in f64.
 void blocked_gemm(const Gemm& g) {
-  const auto count = static_cast<size_t>(g.m * g.n);
-  std::vector<float> part(count);  // (m, n)
-  std::vector<double> sums(count);
-  for (int64_t at = 0; at < g.k; at += k_block) {
+  const auto [m, n, k] = g.size;
+  std::vector<float> part(static_cast<size_t>(m * n));  // (m, n)
+  std::vector<double> sums(part.size());
+  for (int64_t at = 0; at < k; at += k_block) {
     Gemm block = g;
-    block.k = std::min(k_block, g.k - at);
-    block.a += g.transpose_a ? at * g.lda : at;
-    block.b += g.transpose_b ? at : at * g.ldb;
-    block.c = part.data();
-    block.ldc = g.n;
-    block.beta = 0;
-    block.m* block.n* block.k <= small_size ? small_gemm(block) : library_gemm(block);
-    for (size_t i = 0; i < count; ++i) sums[i] += static_cast<double>(part[i]);
+    block.size.k = std::min(k_block, k - at);
+    block.a.data += g.a.is_transposed ? at * g.a.stride : at;
+    block.b.data += g.b.is_transposed ? at : at * g.b.stride;
+    block.c = {part.data(), n};
+    m* n* block.size.k <= small_size ? small_gemm(block) : library_gemm(block);
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(part[i]);
   }
-  for (int64_t i = 0; i < g.m; ++i) {
-    for (int64_t j = 0; j < g.n; ++j) {
-      float& c = g.c[i * g.ldc + j];
-      const auto sum = static_cast<float>(sums[static_cast<size_t>(i * g.n + j)]);
-      c = g.beta == 0 ? sum : g.beta * c + sum;
-    }
-  }
+  store_sums(g, [&, columns = n](int64_t i, int64_t j) {
+    return static_cast<float>(sums[static_cast<size_t>(i * columns + j)]);
+  });
 }
 
 }  // namespace
 
 void gemm(const Gemm& g) {
-  if (g.m == 0 || g.n == 0) return;
-  if (g.m * g.n * g.k <= small_size) return small_gemm(g);
-  g.k > long_k ? blocked_gemm(g) : library_gemm(g);
+  const auto [m, n, k] = g.size;
+  if (m == 0 || n == 0) return;
+  if (m * n * k <= small_size) return small_gemm(g);
+  k > long_k ? blocked_gemm(g) : library_gemm(g);
 }
 
 }  // namespace whisker::cpu

@@ -5,18 +5,29 @@
 
 namespace whisker::cpu {
 
-/// c (m,n) = op(a) (m,k) op(b) (k,n) + beta c. Leading dimensions: elements between rows in memory.
+/// A matrix that a gemm reads; `stride`: elements between rows in memory.
+struct GemmOperand {
+  const float* data = nullptr;
+  int64_t stride = 0;
+  bool is_transposed = false;
+};
+inline GemmOperand transposed(const float* data, int64_t stride) {
+  return {data, stride, true};
+}
+
+/// c (m,n) = op(a) (m,k) op(b) (k,n) + beta c.
 struct Gemm {
-  bool transpose_a = false;
-  bool transpose_b = false;
-  int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
-  int64_t lda = 0;
-  const float* b = nullptr;
-  int64_t ldb = 0;
-  float beta = 0;
-  float* c = nullptr;
-  int64_t ldc = 0;
+  struct Size {
+    int64_t m = 0, n = 0, k = 0;
+  };
+  struct Result {
+    float* data = nullptr;
+    int64_t stride = 0;
+    float beta = 0;
+  };
+  Size size;
+  GemmOperand a, b;
+  Result c;
 };
 
 /// Threaded; inside a parallel region on the calling thread only.

@@ -138,6 +138,11 @@ float largest_magnitude(const T* x, int64_t count) {
   return std::bit_cast<float>(largest.load());
 }
 
+WHISKER_VECTORIZE void round_row(const float* x, bf16_t* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) store(y[i], x[i]);
+}
+
 template void bias_activation(const float*, float*, int64_t, int64_t, const float*, ActivationSpec);
 template void bias_activation(const bf16_t*, bf16_t*, int64_t, int64_t, const bf16_t*,
                               ActivationSpec);

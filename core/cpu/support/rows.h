@@ -3,6 +3,7 @@
 
 #include "core/backend/geometry.h"
 #include "core/cpu/support/allocator.h"
+#include "core/tensor/dtype.h"
 
 #include <cstdint>
 
@@ -25,6 +26,8 @@ template <class T>
 void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums);
 /// What it allocates.
 int64_t column_sums_bytes(int64_t rows, int64_t columns);
+/// y = x, rounded, over `count` elements.
+void round_row(const float* x, bf16_t* y, int64_t count);
 /// The largest |x|, 0 for none; NaN when an element is NaN, else infinity when one is infinite.
 template <class T>
 float largest_magnitude(const T* x, int64_t count);

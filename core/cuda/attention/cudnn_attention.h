@@ -16,7 +16,7 @@ struct AttentionSite {
   bool deterministic = false;
 };
 
-/// As cudnnGetVersion() counts. Backward of earlier versions makes NaN of low scores.
+/// A version as cudnnGetVersion() counts. Earlier ones make NaN of low scores in backward.
 inline constexpr size_t least_cudnn_for_attention = 91600;
 
 /// True where cuDNN's engines are known to be right. Engines may still be missing.

@@ -1,9 +1,34 @@
-// Random operands: one Philox block gives four numbers to one thread (core/tensor/philox.h).
+// Memory for timing, and random operands: one Philox block gives four numbers to one thread
+// (core/tensor/philox.h).
 #include "core/cuda/autotune/stopwatch.h"
 #include "core/cuda/device_code/elementwise.cuh"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/error.h"
 #include "core/tensor/philox.h"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
+
+DriverMemory::DriverMemory(Allocator& allocator, int64_t bytes) {
+  if (bytes <= 0) return;
+  { const Scratch counted(allocator, 0); }  // counts as one of failing_allocation
+  data_ = allocated_by_driver(bytes);
+  if (data_) return;
+  allocator.empty_cache();
+  data_ = allocated_by_driver(bytes);
+  if (data_) return;
+  int device = 0;
+  cudaGetDevice(&device);
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  const auto mebibytes = [](auto count) { return static_cast<double>(count) / (1 << 20); };
+  throw OutOfMemory(
+      fmt::format("cuda:{}: out of memory: {:.1f} MiB needed to time algorithms in, {:.1f} of "
+                  "{:.1f} MiB free on the GPU. {}",
+                  device, mebibytes(bytes), mebibytes(free), mebibytes(total), memory_remedy),
+      allocator.stats().reserved + static_cast<int64_t>(free));
+}
+
+namespace kernels {
 namespace {
 
 template <class T>
@@ -21,10 +46,10 @@ __global__ void __launch_bounds__(block_threads) noise_kernel(float most, T* y, 
 void noise(cudaStream_t stream, DType dtype, float most, void* y, int64_t count) {
   if (count == 0) return;
   visit_real(dtype, [&]<class T>() {
-    noise_kernel<<<grid_for((count + 3) / 4), block_threads, 0, stream>>>(most, static_cast<T*>(y),
-                                                                          count);
+    launch_kernel(stream, "making random operands", grid_for((count + 3) / 4), noise_kernel<T>,
+                  most, y, count);
   });
-  check_launch("making random operands");
 }
 
-}  // namespace whisker::cuda::kernels
+}  // namespace kernels
+}  // namespace whisker::cuda

@@ -1,10 +1,10 @@
 // Timing of algorithms on the GPU under the conditions of a step: the L2 cache is cold, and
-// operands are random, since a GPU at its power limit computes faster on zeros.
+// operands are the call's or random, since a GPU at its power limit computes faster on zeros.
 #pragma once
 
-#include "core/cuda/autotune/driver_memory.h"
-#include "core/cuda/runtime/check.h"
+#include "core/cuda/memory/allocator.h"
 #include "core/cuda/runtime/context.h"
+#include "core/cuda/runtime/streams.h"
 #include "core/tensor/dtype_name.h"
 #include "core/work_progress.h"
 
@@ -14,22 +14,29 @@
 
 namespace whisker::cuda {
 
+/// Device memory for timing algorithms, directly from the driver: the allocator's peak and limit do
+/// not change. Whoever times catches OutOfMemory and chooses untimed.
+class DriverMemory {
+ public:
+  /// Empties the allocator's cache where the driver has too little. Throws OutOfMemory when that
+  /// does not help, or when this is MemoryOptions::failing_allocation.
+  DriverMemory(Allocator& allocator, int64_t bytes);
+  ~DriverMemory() { cudaFree(data_); }
+  DriverMemory(const DriverMemory&) = delete;
+  DriverMemory& operator=(const DriverMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
 class Stopwatch {
  public:
   /// Throws OutOfMemory when the buffer that empties the L2 cache does not fit.
   Stopwatch(Context& context, Allocator& allocator)
       : context_(context),
         flush_bytes_(2 * int64_t{context.properties().l2CacheSize}),
-        flush_(allocator, flush_bytes_) {
-    check(cudaEventCreate(&begin_), "making an event");
-    check(cudaEventCreate(&end_), "making an event");
-  }
-  ~Stopwatch() {
-    if (begin_) cudaEventDestroy(begin_);
-    if (end_) cudaEventDestroy(end_);
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
+        flush_(allocator, flush_bytes_) {}
 
   /// Milliseconds of the work that fn() enqueues, median of `runs` after one warm-up. Infinite as
   /// soon as one run takes more than twice `hopeless`.
@@ -55,21 +62,20 @@ class Stopwatch {
     const cudaStream_t stream = context_.stream();
     check(cudaMemsetAsync(flush_.data(), 0, static_cast<size_t>(flush_bytes_), stream),
           "emptying the L2 cache");
-    check(cudaEventRecord(begin_, stream), "recording an event");
+    begin_.record(stream);
     fn();
-    check(cudaEventRecord(end_, stream), "recording an event");
-    check(cudaEventSynchronize(end_), "timing an algorithm");
+    end_.record(stream);
+    end_.wait();
     count_progress();
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin_, end_), "reading a time");
+    check(end_.time_since(begin_, milliseconds), "reading a time");
     return milliseconds;
   }
 
   Context& context_;
   int64_t flush_bytes_;
   DriverMemory flush_;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
+  TimedEvent begin_, end_;
 };
 
 }  // namespace whisker::cuda

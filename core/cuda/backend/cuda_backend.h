@@ -1,17 +1,16 @@
-// The CUDA backend's class. Its kernel families stand in one .cpp per topic beside this file and
-// turn tensors into calls of launchers; the launchers and their kernels stand in the folders and
-// take pointers, extents, a DType and a stream.
+// The CUDA backend's class. A kernel family takes tensors and stands beside its kernels, or in a
+// .cpp of the highest folder that it calls.
 //
 // Note [Folders of the CUDA backend]
 // From the ground up, each uses those before it: runtime (a device's streams, handles, errors,
-// libraries), device_code (what kernels share), memory (the allocator, uploads, captured graphs),
-// cudnn (its operation graphs), autotune (the autotune table, timing), kernels, gemm, norm,
+// libraries), device_code (what kernels share), memory (the allocator, uploads, captured graphs,
+// the device with all of these), cudnn (its operation graphs), autotune (timing), ops, gemm, norm,
 // convolution and image, then attention, recurrent and fused_conv_norm, which use several; and this
 // folder, the backend itself.
 #pragma once
 
 #include "core/backend/backend.h"
-#include "core/cuda/backend/cuda_kernels.h"
+#include "core/cuda/memory/cuda_device.h"
 #include "core/nvidia/cuda_library.h"
 
 #include <functional>
@@ -31,23 +30,35 @@ class CudaBackend final : public Backend {
   std::vector<BackendProperty> properties() const override;
   std::string export_algorithms() const override;
   void import_algorithms(std::string_view text) override;
-  void* allocate(int64_t bytes, MemoryCategory category) override;
-  void deallocate(void* memory, int64_t bytes, MemoryCategory category) override;
-  MemoryStats memory_stats() const override;
+  std::vector<std::string> take_failures() { return device_.table.take_failures(); }
+
+  void* allocate(int64_t bytes, MemoryCategory category) override {
+    return device_.allocator.allocate(bytes, category);
+  }
+  void deallocate(void* memory, int64_t bytes, MemoryCategory category) override {
+    device_.allocator.deallocate(memory, bytes, category);
+  }
+  MemoryStats memory_stats() const override { return device_.allocator.stats(); }
   MemorySummary memory_summary() const override;
-  void reset_peak() override;
-  void set_memory_options(const MemoryOptions& options) override;
-  void empty_cache() override;
+  void reset_peak() override { device_.allocator.reset_peak(); }
+  void set_memory_options(const MemoryOptions& options) override {
+    device_.allocator.set_options(options);
+  }
+  void empty_cache() override { device_.allocator.empty_cache(); }
+  void* allocate_pinned(int64_t bytes) override;
+  void deallocate_pinned(void* memory, int64_t bytes) override;
   void upload(const void* host, void* device, int64_t bytes) override;
   void download(const void* device, void* host, int64_t bytes) override;
   void copy(const void* source, void* target, int64_t bytes) override;
-  void enqueue_upload(const void* host, void* device, int64_t bytes) override;
+  void enqueue_upload(const void* host, void* device, int64_t bytes) override {
+    device_.staging.upload(host, device, bytes);
+  }
+
   void synchronize() override;
   std::unique_ptr<DeviceClock> make_clock() override;
   std::unique_ptr<SideStream> make_side_stream();
   std::unique_ptr<CapturedGraph> capture(const std::function<void()>& work) override;
-  void* allocate_pinned(int64_t bytes) override;
-  void deallocate_pinned(void* memory, int64_t bytes) override;
+
   std::unique_ptr<ImagePipeline> make_image_pipeline() override;
   std::shared_ptr<JpegDecoder> make_jpeg_decoder(std::string& why) override;
 

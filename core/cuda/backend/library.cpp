@@ -6,6 +6,13 @@
 namespace whisker::cuda {
 namespace {
 
+CudaBackend& own(Backend& backend) {
+  return static_cast<CudaBackend&>(backend);
+}
+const CudaBackend& own(const Backend& backend) {
+  return static_cast<const CudaBackend&>(backend);
+}
+
 std::unique_ptr<Backend> make(int index) {
   check_cudnn_version();
   try {
@@ -14,44 +21,25 @@ std::unique_ptr<Backend> make(int index) {
     fail(error.kind(), "{} See nvidia-smi, or use device=cpu.", error.what());
   }
 }
-CudaOptions options(const Backend& backend) {
-  return static_cast<const CudaBackend&>(backend).options();
-}
-void set_options(Backend& backend, const CudaOptions& options) {
-  static_cast<CudaBackend&>(backend).set_options(options);
-}
-
 CudaGpu gpu(const Backend& backend) {
-  const Context& context = static_cast<const CudaBackend&>(backend).context();
+  const Context& context = own(backend).context();
   return {.name = context.properties().name,
           .capability = context.capability(),
           .bus_id = context.bus_id()};
 }
 
-CudaStartTimes start_times(const Backend& backend) {
-  return static_cast<const CudaBackend&>(backend).context().start_times();
-}
-void open(Backend& backend, CudaLibrary library) {
-  static_cast<CudaBackend&>(backend).context().open(library);
-}
-void* stream(const Backend& backend) {
-  return static_cast<const CudaBackend&>(backend).context().stream();
-}
-
-std::unique_ptr<SideStream> side_stream(Backend& backend) {
-  return static_cast<CudaBackend&>(backend).make_side_stream();
-}
-
-constexpr CudaInterface offered{.version = WHISKER_VERSION,
-                                .contract = WHISKER_CONTRACT,
-                                .make_backend = make,
-                                .options = options,
-                                .set_options = set_options,
-                                .gpu = gpu,
-                                .start_times = start_times,
-                                .open = open,
-                                .stream = stream,
-                                .make_side_stream = side_stream};
+constexpr CudaInterface offered{
+    .version = WHISKER_VERSION,
+    .contract = WHISKER_CONTRACT,
+    .make_backend = make,
+    .options = [](const Backend& b) { return own(b).options(); },
+    .set_options = [](Backend& b, const CudaOptions& options) { own(b).set_options(options); },
+    .gpu = gpu,
+    .start_times = [](const Backend& b) { return own(b).context().start_times(); },
+    .open = [](Backend& b, CudaLibrary library) { own(b).context().open(library); },
+    .stream = [](const Backend& b) -> void* { return own(b).context().stream(); },
+    .make_side_stream = [](Backend& b) { return own(b).make_side_stream(); },
+    .take_failures = [](Backend& b) { return own(b).take_failures(); }};
 
 }  // namespace
 }  // namespace whisker::cuda

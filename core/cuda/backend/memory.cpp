@@ -1,6 +1,6 @@
-// The backend's memory methods: the allocator's face, pinned memory, copies, captures.
+// The backend's memory beside its allocator: who holds what of the GPU, pinned memory, copies,
+// captures.
 #include "core/cuda/backend/cuda_backend.h"
-#include "core/cuda/memory/capture.h"
 #include "core/cuda/runtime/check.h"
 #include "core/nvidia/nvml.h"
 
@@ -12,7 +12,7 @@
 namespace whisker::cuda {
 namespace {
 
-// Unset where nobody can tell other processes' memory from this one's.
+// Bytes of other processes; unset where nobody can tell other processes' memory from this one's.
 std::optional<int64_t> memory_of_others(const Context& context) {
   const std::string bus_id = context.bus_id();
   std::vector<GpuProcess> processes;
@@ -35,18 +35,8 @@ std::optional<int64_t> memory_of_others(const Context& context) {
 
 }  // namespace
 
-void* CudaBackend::allocate(int64_t bytes, MemoryCategory category) {
-  return device_.allocator.allocate(bytes, category);
-}
-void CudaBackend::deallocate(void* memory, int64_t bytes, MemoryCategory category) {
-  device_.allocator.deallocate(memory, bytes, category);
-}
-MemoryStats CudaBackend::memory_stats() const {
-  return device_.allocator.stats();
-}
-
-// What of the GPU belongs to whom, as far as NVML tells. Within a container it may show the pids of
-// the host; a single process can then only be this one.
+// NVML tells whose the rest of the GPU's memory is, as far as it can. Within a container it may
+// show the pids of the host; a single process can then only be this one.
 MemorySummary CudaBackend::memory_summary() const {
   device_.context.enter();
   MemorySummary summary{.stats = device_.allocator.stats(),
@@ -60,16 +50,6 @@ MemorySummary CudaBackend::memory_summary() const {
   if (summary.others && *summary.others > rest) summary.others.reset();
   summary.context = rest - summary.others.value_or(0);
   return summary;
-}
-
-void CudaBackend::reset_peak() {
-  device_.allocator.reset_peak();
-}
-void CudaBackend::set_memory_options(const MemoryOptions& options) {
-  device_.allocator.set_options(options);
-}
-void CudaBackend::empty_cache() {
-  device_.allocator.empty_cache();
 }
 
 void* CudaBackend::allocate_pinned(int64_t bytes) {
@@ -108,16 +88,12 @@ void CudaBackend::copy(const void* source, void* target, int64_t bytes) {
         "copying on the GPU");
 }
 
-void CudaBackend::enqueue_upload(const void* host, void* device, int64_t bytes) {
-  device_.staging.upload(host, device, bytes);
-}
-
 void CudaBackend::synchronize() {
   device_.context.enter();
   device_.context.synchronize();
 }
 
-// What eager steps left in the cache goes back first: the graph takes memory of its own.
+// The cache of eager steps is emptied first: the graph takes memory of its own.
 std::unique_ptr<CapturedGraph> CudaBackend::capture(const std::function<void()>& work) {
   device_.context.enter();
   device_.allocator.empty_cache();

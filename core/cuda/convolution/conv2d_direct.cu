@@ -9,6 +9,16 @@
 namespace whisker::cuda {
 namespace {
 
+/// Indices of element `at` of an image batch (.., rows, columns, channels).
+struct Element {
+  int64_t image, row, column, channel;
+  __device__ Element(int64_t at, int64_t rows, int64_t columns, int64_t channels)
+      : image(at / (channels * columns * rows)),
+        row(at / (channels * columns) % rows),
+        column(at / channels % columns),
+        channel(at % channels) {}
+};
+
 /// y (N, h_out, w_out, c_out) = f(x (N,H,W,C) * w (c_out, kernel_h, kernel_w, C / groups) + b).
 template <class T>
 __global__ void forward_kernel(Conv2dGeometry g, const T* x, const T* w, const T* b, T* y) {
@@ -17,10 +27,7 @@ __global__ void forward_kernel(Conv2dGeometry g, const T* x, const T* w, const T
   const int64_t group_out = g.c_out / g.groups;
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count; at += step) {
-    const int64_t k = at % g.c_out;
-    const int64_t j = at / g.c_out % g.w_out;
-    const int64_t i = at / (g.c_out * g.w_out) % g.h_out;
-    const int64_t n = at / (g.c_out * g.w_out * g.h_out);
+    const auto [n, i, j, k] = Element(at, g.h_out, g.w_out, g.c_out);
     float sum = 0;
     for (int64_t p = 0; p < g.kernel_h; ++p) {
       const int64_t row = i * g.stride_h - g.pad_top + p * g.dilation_h;
@@ -55,10 +62,7 @@ __global__ void backward_input_kernel(Conv2dGeometry g, const T* w, const T* dy,
   const int64_t group_out = g.c_out / g.groups;
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count; at += step) {
-    const int64_t c = at % g.c;
-    const int64_t column = at / g.c % g.w;
-    const int64_t row = at / (g.c * g.w) % g.h;
-    const int64_t n = at / (g.c * g.w * g.h);
+    const auto [n, row, column, c] = Element(at, g.h, g.w, g.c);
     const int64_t first_filter = c / group_in * group_out;
     float sum = 0;
     for (int64_t p = 0; p < g.kernel_h; ++p) {
@@ -86,21 +90,16 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
   const int64_t count = g.c_out * g.kernel_h * g.kernel_w * group_in;
   __shared__ float sums[block_threads];
   for (int64_t at = blockIdx.x; at < count; at += gridDim.x) {
-    const int64_t c = at % group_in;
-    const int64_t q = at / group_in % g.kernel_w;
-    const int64_t p = at / (group_in * g.kernel_w) % g.kernel_h;
-    const int64_t k = at / (group_in * g.kernel_w * g.kernel_h);
+    const auto [k, p, q, c] = Element(at, g.kernel_h, g.kernel_w, group_in);
     const int64_t channel = k / group_out * group_in + c;
     float sum = 0;
     for (int64_t position = threadIdx.x; position < g.n * g.h_out * g.w_out;
          position += blockDim.x) {
-      const int64_t j = position % g.w_out;
-      const int64_t i = position / g.w_out % g.h_out;
-      const int64_t n = position / (g.w_out * g.h_out);
-      const int64_t row = i * g.stride_h - g.pad_top + p * g.dilation_h;
-      const int64_t column = j * g.stride_w - g.pad_left + q * g.dilation_w;
+      const Element y(position, g.h_out, g.w_out, 1);
+      const int64_t row = y.row * g.stride_h - g.pad_top + p * g.dilation_h;
+      const int64_t column = y.column * g.stride_w - g.pad_left + q * g.dilation_w;
       if (row < 0 || row >= g.h || column < 0 || column >= g.w) continue;
-      sum += to_f32(x[((n * g.h + row) * g.w + column) * g.c + channel]) *
+      sum += to_f32(x[((y.image * g.h + row) * g.w + column) * g.c + channel]) *
              to_f32(dy[position * g.c_out + k]);
     }
     sums[threadIdx.x] = sum;
@@ -118,30 +117,24 @@ class DirectConvolution final : public ConvolutionAlgorithm {
   explicit DirectConvolution(const ConvolutionRequest& request) : request_(request) {}
   std::string name() const override { return std::string(direct_name); }
 
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* /*workspace*/) const override {
     const Conv2dGeometry& g = request_.geometry;
     visit_real(g.dtype, [&]<class T>() {
       T* const x = static_cast<T*>(operands.x);
       T* const w = static_cast<T*>(operands.w);
       T* const y = static_cast<T*>(operands.y);
-      switch (request_.pass) {
-        case ConvolutionPass::forward: {
-          const unsigned blocks = grid_for(g.n * g.h_out * g.w_out * g.c_out);
-          forward_kernel<T><<<blocks, block_threads, 0, site.stream>>>(
-              g, x, w, static_cast<const T*>(operands.b), y);
-          break;
-        }
-        case ConvolutionPass::backward_input: {
-          const unsigned blocks = grid_for(g.n * g.h * g.w * g.c);
-          backward_input_kernel<T><<<blocks, block_threads, 0, site.stream>>>(g, w, y, x);
-          break;
-        }
-        case ConvolutionPass::backward_weights: {
-          const unsigned blocks = grid_for(g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups), 1);
-          backward_weights_kernel<T><<<blocks, block_threads, 0, site.stream>>>(g, x, y, w);
-          break;
-        }
+      const auto launch = [&](auto* kernel, unsigned blocks, auto... arguments) {
+        kernel<<<blocks, block_threads, 0, site.stream>>>(g, arguments...);
+      };
+      if (request_.pass == ConvolutionPass::forward) {
+        const T* const b = static_cast<const T*>(operands.b);
+        launch(forward_kernel<T>, grid_for(g.n * g.h_out * g.w_out * g.c_out), x, w, b, y);
+      } else if (request_.pass == ConvolutionPass::backward_input) {
+        launch(backward_input_kernel<T>, grid_for(g.n * g.h * g.w * g.c), w, y, x);
+      } else {
+        const int64_t weights = g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
+        launch(backward_weights_kernel<T>, grid_for(weights, 1), x, y, w);
       }
     });
     check_launch("direct convolution");

@@ -1,69 +1,180 @@
 // See Note [Choosing a convolution].
 #include "core/cuda/convolution/conv_algorithms.h"
 
-#include "core/cuda/autotune/driver_memory.h"
-#include "core/cuda/autotune/stopwatch.h"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/runtime/add_time.h"
+#include "core/cuda/ops/launchers.h"
 
-#include <algorithm>
-#include <limits>
+#include <optional>
 
 namespace whisker::cuda {
 namespace {
 
-// Longest search for one request.
-constexpr double longest_search_seconds = 1.5;
-// What one of cuDNN's heuristics takes to propose engines, roughly.
-constexpr double heuristic_seconds = 5e-3;
+constexpr const char* unfused_name = "unfused";
 
-// For a request that no library computes.
-ConvolutionAlgorithmPointer last_resort(const ConvolutionRequest& request) {
-  if (auto direct = direct_convolution(request)) return direct;
-  fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
+/// A request in several steps. Its own requests are chosen by themselves.
+class UnfusedConvolution final : public ConvolutionAlgorithm {
+ public:
+  UnfusedConvolution(ConvAlgorithms& all, const ConvolutionRequest& request)
+      : all_(all), request_(request) {
+    const Conv2dGeometry& g = request.geometry;
+    pool_ = {.n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .kernel_h = 2, .kernel_w = 2};
+    pool_.stride_h = pool_.stride_w = 2;
+    pool_.h_out = g.h_out / 2, pool_.w_out = g.w_out / 2;
+    pool_.dtype = g.dtype;
+  }
+  std::string name() const override { return unfused_name; }
+  void run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
+           void* /*workspace*/) const override {
+    const Pool2dGeometry* const pool = request_.pooled ? &pool_ : nullptr;
+    if (request_.pass == ConvolutionPass::forward) {
+      all_.forward_unfused(request_, pool, operands);
+    } else {
+      all_.backward_unfused(request_, pool, operands, {});
+    }
+  }
+
+ private:
+  ConvAlgorithms& all_;
+  ConvolutionRequest request_;
+  Pool2dGeometry pool_;
+};
+
+// Forward, an unfused bias or activation alone rounds twice. An addition of its own rounds as often
+// as one within.
+bool may_prefer_unfused(const ConvolutionRequest& request) {
+  return request.has_epilogue() &&
+         (request.pooled || request.residual || request.pass != ConvolutionPass::forward);
 }
 
-constexpr cudnnBackendHeurMode_t heuristics[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B,
-                                                 CUDNN_HEUR_MODE_FALLBACK};
+int64_t result_bytes(const Conv2dGeometry& g) {
+  return g.n * g.h_out * g.w_out * g.c_out * static_cast<int64_t>(size_of(g.dtype));
+}
+
+RowsGeometry rows_of(const Conv2dGeometry& g) {
+  return {.rows = g.n * g.h_out * g.w_out, .channels = g.c_out, .dtype = g.dtype};
+}
+RowsGeometry rows_of(const Pool2dGeometry& p) {
+  return {.rows = p.n * p.h_out * p.w_out, .channels = p.c, .dtype = p.dtype};
+}
 
 }  // namespace
 
-ConvolutionSite ConvAlgorithms::site() const {
-  return {.stream = context_.stream(),
-          .multiprocessors = context_.multiprocessors(),
-          .capability = context_.capability(),
-          .shared_bytes = context_.properties().sharedMemPerBlockOptin,
-          .multiprocessor_bytes = context_.properties().sharedMemPerMultiprocessor};
+bool is_epilogue(const Pool2dGeometry& p) {
+  return p.is_square(2, 2) && p.pad_top == 0 && p.pad_left == 0 && p.h_out == p.h / 2 &&
+         p.w_out == p.w / 2 && p.n * p.h_out * p.w_out < int64_t{1} << 32;
 }
 
-std::optional<ConvAlgorithms::Choice> ConvAlgorithms::from_table(
-    const ConvolutionRequest& request) {
-  const auto known = table_.find(convolution_rows, request.describe());
-  if (!known) return std::nullopt;
-  Choice choice{.algorithm = nullptr, .settled = true};
-  if (*known == unfused_name && request.has_epilogue()) return choice;
-  if (*known == few_channels_name) {
-    choice.algorithm = few_channels_conv(request, site());
-  } else if (*known == depthwise_name) {
-    choice.algorithm = depthwise_convolution(request, site());
-  } else if (*known == direct_name) {
-    choice.algorithm = direct_convolution(request);
-  } else if (const auto engine = cudnn::EngineChoice::parse(*known)) {
-    const auto graph = graph_of(request);
-    auto algorithm = graph ? usable(graph, request, *engine) : nullptr;
-    const bool fits = algorithm && (options_.deterministic ||
-                                    can_allocate(allocator_, algorithm->workspace_bytes()));
-    if (fits) choice.algorithm = std::move(algorithm);
+void ConvAlgorithms::forward_unfused(const ConvolutionRequest& request, const Pool2dGeometry* pool,
+                                     const ConvolutionOperands& operands) {
+  const ActivationSpec f = request.geometry.activation;
+  if (!pool) {
+    ConvolutionOperands plain = operands;  // bias and residual come with the activation
+    plain.b = nullptr;
+    plain.residual = nullptr;
+    run(request.plain(), plain);
+    return bias_activation(rows_of(request.geometry), f, operands.b, operands.residual, operands.y,
+                           context_.stream());
   }
-  if (!choice.algorithm) return std::nullopt;
-  return choice;
+  // cuDNN fuses relu into the convolution. Any other activation runs after the pooling, on fewer
+  // elements.
+  const bool first = f.kind == Activation::relu;
+  const Scratch z(allocator_, result_bytes(request.geometry));
+  ConvolutionRequest unpooled = request;
+  unpooled.pooled = false;
+  if (!first) unpooled.geometry.activation = {};
+  run(unpooled, {.x = operands.x, .w = operands.w, .b = operands.b, .y = z.data()});
+  pool2d_forward(context_, *pool, z.data(), operands.y, operands.argmax);
+  if (first) return;
+  bias_activation(rows_of(*pool), f, nullptr, nullptr, operands.y, context_.stream());
 }
 
-ConvolutionAlgorithmPointer ConvAlgorithms::untimed(const ConvolutionRequest& request) {
-  if (auto own = few_channels_conv(request, site())) return own;
-  if (auto own = depthwise_convolution(request, site())) return own;
-  if (options_.without_libraries) return direct_convolution(request);
-  return first_engine(request);
+void ConvAlgorithms::backward_unfused(const ConvolutionRequest& weights, const Pool2dGeometry* pool,
+                                      const ConvolutionOperands& of_weights,
+                                      const ConvolutionOperands& of_input) {
+  const Conv2dGeometry& g = weights.geometry;
+  const ActivationSpec f = g.activation;
+  void* dz = of_weights.y;  // (N, h_out, w_out, c_out), before activation and pooling
+  std::optional<Scratch> scratch;
+  const bool convolves = of_weights.w || of_input.x;
+  if (convolves && (pool || f.kind != Activation::none)) {
+    dz = scratch.emplace(allocator_, result_bytes(g)).data();
+  }
+  if (!pool || !convolves) {  // each window has one argmax: db is the sum of their gradients
+    output_gradient(pool ? rows_of(*pool) : rows_of(g), f, of_weights.output, of_weights.y,
+                    scratch ? dz : nullptr, of_weights.b, context_, allocator_);
+  } else if (is_epilogue(*pool)) {
+    window_gradient(*pool, f, of_weights.output, of_weights.y, of_weights.argmax, dz, of_weights.b,
+                    context_, allocator_);
+  } else {
+    const RowsGeometry rows = rows_of(*pool);
+    const Scratch windows(allocator_,
+                          rows.rows * rows.channels * static_cast<int64_t>(size_of(g.dtype)));
+    output_gradient(rows, f, of_weights.output, of_weights.y, windows.data(), of_weights.b,
+                    context_, allocator_);
+    pool2d_backward(context_, *pool, of_weights.argmax, windows.data(), dz);
+  }
+  if (of_weights.w) run(weights.plain(), {.x = of_weights.x, .w = of_weights.w, .y = dz});
+  if (of_input.x) {
+    ConvolutionRequest input = weights.plain();
+    input.pass = ConvolutionPass::backward_input;
+    run(input, {.x = of_input.x, .w = of_input.w, .y = dz});
+  }
+}
+
+ConvAlgorithms::Pointer ConvAlgorithms::named(const ConvolutionRequest& request,
+                                              const ConvolutionOperands& /*operands*/,
+                                              const std::string& name) {
+  if (name == few_channels_name) return few_channels_conv(request, site());
+  if (name == depthwise_name) return depthwise_convolution(request, site());
+  if (name == direct_name) return direct_convolution(request);
+  if (name == unfused_name && request.has_epilogue()) return last_resort(request);
+  const auto engine = cudnn::EngineChoice::parse(name);
+  const auto graph = engine ? graph_of(request) : nullptr;
+  return graph ? usable(graph, request, *engine) : nullptr;
+}
+
+ConvAlgorithms::Choice ConvAlgorithms::untimed(const ConvolutionRequest& request,
+                                               const ConvolutionOperands& /*operands*/) {
+  const bool fused_norm = request.sums || request.normalised;
+  Pointer algorithm = few_channels_conv(request, site());
+  if (!algorithm) algorithm = depthwise_convolution(request, site());
+  if (!algorithm) {
+    algorithm = options_.without_libraries ? direct_convolution(request) : first_engine(request);
+  }
+  const bool unfused_may_fit = request.has_epilogue() && !options_.deterministic && algorithm &&
+                               algorithm->workspace_bytes() > 0 && !fits(*algorithm);
+  if (!algorithm || unfused_may_fit) algorithm = last_resort(request);
+  return {.algorithm = std::move(algorithm), .settled = fused_norm};
+}
+
+void ConvAlgorithms::prepare(const ConvolutionRequest& request,
+                             const ConvolutionOperands& operands) {
+  if (!may_prefer_unfused(request)) return;
+  for (int use = 0; use < 2; ++use) UnfusedConvolution(*this, request).run({}, operands, nullptr);
+}
+
+void ConvAlgorithms::propose(const ConvolutionRequest& request,
+                             const ConvolutionOperands& /*operands*/, const Pointer& present,
+                             const Search& search) {
+  constexpr double heuristic_seconds = 5e-3;  // to propose engines, roughly
+  if (may_prefer_unfused(request)) {
+    search.consider(unfused_name, [&] { return last_resort(request); });
+  }
+  if (present->name() != unfused_name) search.consider(present->name(), [&] { return present; });
+  search.consider(std::string(few_channels_name),
+                  [&] { return few_channels_conv(request, site()); });
+  search.consider(std::string(depthwise_name),
+                  [&] { return depthwise_convolution(request, site()); });
+  const auto graph = search.pays(heuristic_seconds) ? graph_of(request) : nullptr;
+  for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (!graph || !search.pays(heuristic_seconds)) break;
+    for (const auto& engine :
+         convolution_engines(*graph, request, heuristic, options_.deterministic)) {
+      if (!search.pays(0)) break;
+      search.consider(engine.text(), [&] { return usable(graph, request, engine); });
+    }
+  }
+  if (!search.has_found()) search.consider(present->name(), [&] { return present; });
 }
 
 std::shared_ptr<const cudnn::OperationGraph> ConvAlgorithms::graph_of(
@@ -71,9 +182,9 @@ std::shared_ptr<const cudnn::OperationGraph> ConvAlgorithms::graph_of(
   return convolution_graph({.handle = context_.cudnn()}, padded_evenly(request));
 }
 
-ConvolutionAlgorithmPointer ConvAlgorithms::usable(
-    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
-    const cudnn::EngineChoice& engine) {
+ConvAlgorithms::Pointer ConvAlgorithms::usable(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                               const ConvolutionRequest& request,
+                                               const cudnn::EngineChoice& engine) {
   auto algorithm = CudnnConvolution::make(std::move(graph), padded_evenly(request), engine);
   if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
   if (!admissible(request, algorithm->notes(), options_.deterministic)) return nullptr;
@@ -81,7 +192,7 @@ ConvolutionAlgorithmPointer ConvAlgorithms::usable(
   return pad_around(request, std::move(algorithm));
 }
 
-ConvolutionAlgorithmPointer ConvAlgorithms::first_engine(const ConvolutionRequest& request) {
+ConvAlgorithms::Pointer ConvAlgorithms::first_engine(const ConvolutionRequest& request) {
   const auto graph = graph_of(request);
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -93,134 +204,10 @@ ConvolutionAlgorithmPointer ConvAlgorithms::first_engine(const ConvolutionReques
   return nullptr;
 }
 
-void ConvAlgorithms::time_candidates(ConvolutionAlgorithmPointer& choice,
-                                     const ConvolutionRequest& request,
-                                     const ConvolutionOperands& operands, const Unfused* unfused) {
-  // Forward, an unfused bias or activation rounds twice: used only where no algorithm fuses it.
-  const bool compare =
-      unfused && (request.pooled || request.residual || request.pass != ConvolutionPass::forward);
-  if (compare) {  // first let its own requests settle
-    (*unfused)();
-    (*unfused)();
-  }
-  const SearchBudget::Use use(budget_);
-  Stopwatch stopwatch(context_, allocator_);
-  ConvolutionAlgorithmPointer best;
-  const ConvolutionAlgorithm* winner = nullptr;  // null: unfused, or none
-  float best_time = std::numeric_limits<float>::infinity();
-  if (compare) best_time = stopwatch.median(*unfused);
-  bool found = compare;
-  std::optional<OutOfMemory> shortage;
-  const auto is_new_winner = [&](const ConvolutionAlgorithm& candidate) {
-    const DriverMemory workspace(allocator_, candidate.workspace_bytes());
-    const float time =
-        stopwatch.median([&] { candidate.run(site(), operands, workspace.data()); }, best_time);
-    if (time >= best_time) return false;
-    best_time = time;
-    winner = &candidate;
-    found = true;
-    return true;
-  };
-  const auto attempt = [&](const auto& body) {
-    try {
-      body();
-    } catch (const OutOfMemory& error) {
-      shortage = error;
-    } catch (const Error&) {
-      // The engine fails: continue with the others.
-    }
-  };
-  const auto consider = [&](const auto& make) {
-    attempt([&] {
-      ConvolutionAlgorithmPointer candidate = make();
-      if (!candidate || (choice && candidate->name() == choice->name())) return;
-      if (is_new_winner(*candidate)) best = std::move(candidate);
-    });
-  };
-  const auto pays = [&](double seconds) {
-    return !found ||
-           use.seconds() + seconds <= std::min(longest_search_seconds, budget_.worth(best_time));
-  };
-  std::vector<cudnn::EngineChoice> seen;
-  if (choice) {
-    attempt([&] { is_new_winner(*choice); });
-    if (const auto engine = cudnn::EngineChoice::parse(choice->name())) seen.push_back(*engine);
-  }
-  consider([&] { return few_channels_conv(request, site()); });
-  consider([&] { return depthwise_convolution(request, site()); });
-  const auto graph = pays(heuristic_seconds) ? graph_of(request) : nullptr;
-  for (const auto heuristic : heuristics) {
-    if (!graph || !pays(heuristic_seconds)) break;
-    for (auto& engine : convolution_engines(*graph, request, heuristic, options_.deterministic)) {
-      if (std::find(seen.begin(), seen.end(), engine) != seen.end()) continue;
-      if (!pays(0)) break;
-      consider([&] { return usable(graph, request, engine); });
-      seen.push_back(std::move(engine));
-    }
-  }
-  if (shortage && !found) throw *shortage;
-  // Timing used memory outside the allocator, which may have a lower limit.
-  if (winner) {
-    const Scratch probe(allocator_, winner->workspace_bytes());
-  }
-  if (!shortage && (found || unfused)) {
-    table_.set(convolution_rows, request.describe(),
-               winner ? winner->name() : std::string(unfused_name));
-  }
-  if (winner != choice.get()) choice = std::move(best);
-}
-
-void ConvAlgorithms::search(Choice& choice, const ConvolutionRequest& request,
-                            const ConvolutionOperands& operands, const Unfused* unfused) {
-  choice.settled = true;
-  try {
-    time_candidates(choice.algorithm, request, operands, unfused);
-  } catch (const OutOfMemory&) {
-    // Untimed in this run: see Note [Choosing a convolution].
-  }
-}
-
-void ConvAlgorithms::run_chosen(const ConvolutionRequest& request,
-                                const ConvolutionOperands& operands, const Unfused* unfused) {
-  auto known = choices_.find(request);
-  const bool seen = known != choices_.end();
-  if (!seen) {
-    const AddTime timer(context_.start_times().plans);
-    std::optional<Choice> first = from_table(request);
-    if (!first) first = Choice{.algorithm = untimed(request), .settled = false};
-    const int64_t workspace = first->algorithm ? first->algorithm->workspace_bytes() : 0;
-    if (unfused && !options_.deterministic && workspace > 0 &&
-        !can_allocate(allocator_, workspace)) {
-      first->algorithm = nullptr;  // unfused may need less
-    }
-    known = choices_.emplace(request, std::move(*first)).first;
-  }
-  Choice& choice = known->second;  // a stable reference: unfused() may add choices
-  if (seen && !choice.settled && budget_.may_search(context_.stream())) {
-    search(choice, request, operands, unfused);
-  }
-  ConvolutionAlgorithmPointer& algorithm = choice.algorithm;
-  if (!algorithm && !unfused) algorithm = last_resort(request);
-  if (!algorithm) return (*unfused)();
-  run(*algorithm, operands);
-}
-
-void ConvAlgorithms::run(const ConvolutionAlgorithm& algorithm,
-                         const ConvolutionOperands& operands) {
-  const Scratch workspace(allocator_, algorithm.workspace_bytes());
-  algorithm.run(site(), operands, workspace.data());
-}
-
-void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands) {
-  if (request.normalised || request.sums) {  // own kernels only
-    return run(*depthwise_convolution(request, site()), operands);
-  }
-  run_chosen(request, operands, nullptr);
-}
-
-void ConvAlgorithms::run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                         const Unfused& unfused) {
-  run_chosen(request, operands, &unfused);
+ConvAlgorithms::Pointer ConvAlgorithms::last_resort(const ConvolutionRequest& request) {
+  if (request.has_epilogue()) return std::make_shared<UnfusedConvolution>(*this, request);
+  if (auto direct = direct_convolution(request)) return direct;
+  fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
 }
 
 }  // namespace whisker::cuda

@@ -1,82 +1,50 @@
-// Chooses the algorithm of a convolution once per request and keeps it compiled.
-//
 // Note [Choosing a convolution]
-// The first of these that applies:
-//  1. the autotune table's choice;
-//  2. the few-channel kernel (libraries take six times the memory floor on first layers), the
-//     depthwise kernels;
-//  3. the first engine of heuristic A that works;
-//  4. the direct kernel.
-// A request that comes again, while searching is allowed and the table had no choice, is decided
-// once more by timing the present choice, the own kernels and, as long as that can pay in this run,
-// the engines that cuDNN's heuristics propose. Where memory is short of timing, this run uses the
-// best so far and the table gets no row. A choice whose workspace does not fit in memory is
-// dropped, except in a deterministic run, whose choices must not depend on free memory. A request
-// with an epilogue may also run unfused: as plain requests and further kernels, which the caller
-// provides. That is chosen where nothing fuses it, or where it is faster and rounds no more often,
-// or to add a residual (an addition of its own rounds as often). Deciding compiles, allocates and
-// waits, which a capture does not allow: warm up first.
+// Candidates are own kernels, cuDNN's engines and the request in several steps (unfused); the
+// direct kernel computes what nothing else does. Untimed, the first of these serves that applies:
+// the few-channel kernel (libraries take six times the memory floor on first layers), the depthwise
+// kernels, the first engine of heuristic A that works (without libraries: direct), unfused, direct.
+// Unfused rounds twice where a forward request has a bias or an activation alone: there it serves
+// only where nothing else does, or where memory is short. Requests fused with norms are for the
+// depthwise kernels alone. See also Note [Choosing an algorithm] in core/backend/autotuner.h.
 #pragma once
 
-#include "core/backend/request_hash.h"
-#include "core/cuda/autotune/autotuned.h"
+#include "core/cuda/autotune/timed_algorithms.h"
 #include "core/cuda/convolution/cudnn/cudnn_convolution.h"
-#include "core/cuda/convolution/cudnn/padded_convolution.h"
-
-#include <functional>
-#include <optional>
-#include <unordered_map>
 
 namespace whisker::cuda {
 
-/// Name of the unfused choice in the autotune table.
-inline constexpr std::string_view unfused_name = "unfused";
-
-class ConvAlgorithms : Autotuned {
+class ConvAlgorithms final : public TimedAlgorithms<ConvolutionRequest, ConvolutionOperands> {
  public:
-  using Autotuned::Autotuned;
+  using TimedAlgorithms::TimedAlgorithms;
 
-  /// Computes a request with an epilogue by plain requests and kernels.
-  using Unfused = std::function<void()>;
-
-  /// Computes `request`, which has no epilogue.
-  void run(const ConvolutionRequest& request, const ConvolutionOperands& operands);
-  /// Computes `request`, or calls unfused() where that is the choice.
-  void run(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-           const Unfused& unfused);
-
-  /// Forgets the compiled choices: after a change of options or of the table.
-  void clear() { choices_.clear(); }
+  /// A forward request by plain ones and further kernels; with max-pooling behind it where `pool`
+  /// is not null.
+  void forward_unfused(const ConvolutionRequest& request, const Pool2dGeometry* pool,
+                       const ConvolutionOperands& operands);
+  /// The gradients of both operands, each where its result is not null, from dy or with `pool` from
+  /// that of the pooled image; `weights` is the request for the weights' gradient.
+  void backward_unfused(const ConvolutionRequest& weights, const Pool2dGeometry* pool,
+                        const ConvolutionOperands& of_weights, const ConvolutionOperands& of_input);
 
  private:
-  struct Choice {
-    ConvolutionAlgorithmPointer algorithm;  // null: unfused
-    bool settled = false;                   // final in this run
-  };
-  void run_chosen(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                  const Unfused* unfused);
-  std::optional<Choice> from_table(const ConvolutionRequest& request);
-  ConvolutionAlgorithmPointer untimed(const ConvolutionRequest& request);
-  ConvolutionAlgorithmPointer first_engine(const ConvolutionRequest& request);
-  /// What cuDNN is asked for, see Note [Padding that differs by side]; null where it has no such
-  /// operation.
+  Pointer named(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+                const std::string& name) override;
+  Choice untimed(const ConvolutionRequest& request, const ConvolutionOperands& operands) override;
+  void propose(const ConvolutionRequest& request, const ConvolutionOperands& operands,
+               const Pointer& present, const Search& search) override;
+  void prepare(const ConvolutionRequest& request, const ConvolutionOperands& operands) override;
+
   std::shared_ptr<const cudnn::OperationGraph> graph_of(const ConvolutionRequest& request);
   /// Null where `engine` is not admissible() or cannot compute `request`, or needs too large a
   /// workspace besides padded images. `graph` is graph_of(request).
-  ConvolutionAlgorithmPointer usable(std::shared_ptr<const cudnn::OperationGraph> graph,
-                                     const ConvolutionRequest& request,
-                                     const cudnn::EngineChoice& engine);
-  void run(const ConvolutionAlgorithm& algorithm, const ConvolutionOperands& operands);
-  /// Replaces an untimed choice by the fastest.
-  void search(Choice& choice, const ConvolutionRequest& request,
-              const ConvolutionOperands& operands, const Unfused* unfused);
-  /// Makes `choice` the fastest; null: unfused, or nothing works. Throws OutOfMemory, without a
-  /// change, when memory does not suffice to time anything, or for the fastest.
-  void time_candidates(ConvolutionAlgorithmPointer& choice, const ConvolutionRequest& request,
-                       const ConvolutionOperands& operands, const Unfused* unfused);
-  ConvolutionSite site() const;
-
-  std::unordered_map<ConvolutionRequest, Choice, RequestHash> choices_;
+  Pointer usable(std::shared_ptr<const cudnn::OperationGraph> graph,
+                 const ConvolutionRequest& request, const cudnn::EngineChoice& engine);
+  Pointer first_engine(const ConvolutionRequest& request);
+  /// Unfused, or the direct kernel. Throws internal where there is neither.
+  Pointer last_resort(const ConvolutionRequest& request);
 };
+
+/// Windows of 2x2 side by side, all of them whole: what an algorithm may have as an epilogue.
+bool is_epilogue(const Pool2dGeometry& p);
 
 }  // namespace whisker::cuda

@@ -2,15 +2,13 @@
 // (ConvolutionAlgorithm): an engine of cuDNN or an own kernel.
 #pragma once
 
-#include "core/backend/geometry.h"
+#include "core/backend/convolution_pass.h"
+#include "core/cuda/autotune/algorithm.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include <cuda_runtime_api.h>
 
 namespace whisker::cuda {
 
@@ -18,9 +16,6 @@ namespace whisker::cuda {
 inline bool pads_evenly(const Conv2dGeometry& g) {
   return g.pad_top == g.pad_bottom && g.pad_left == g.pad_right;
 }
-
-enum class ConvolutionPass : uint8_t { forward, backward_input, backward_weights };
-std::string_view name_of(ConvolutionPass pass);
 
 /// What to compute.
 ///
@@ -39,7 +34,7 @@ std::string_view name_of(ConvolutionPass pass);
 /// the two and, when `pooled`, max-pooling of 2x2 windows with stride 2 behind them. A
 /// backward_weights request with a bias also computes db; with an activation it reads dy and the
 /// activation's result, when pooled those of the pooled image and argmax
-/// (core/cuda/kernels/pooling.h). A backward_input request has no epilogue.
+/// (core/cuda/ops/launchers.h). A backward_input request has no epilogue.
 struct ConvolutionRequest {
   ConvolutionPass pass = ConvolutionPass::forward;
   Conv2dGeometry geometry = {};
@@ -52,7 +47,7 @@ struct ConvolutionRequest {
   bool has_epilogue() const {
     return geometry.bias || geometry.activation.kind != Activation::none || pooled || residual;
   }
-  /// The same pass without its epilogue.
+  /// This pass without its epilogue.
   ConvolutionRequest plain() const;
   bool operator==(const ConvolutionRequest&) const = default;
 
@@ -61,14 +56,18 @@ struct ConvolutionRequest {
   size_t hash() const;
 };
 
-/// The batch_norm of a normalised request; vectors are f32, one element per channel of x.
-struct NormOperands {
-  const void* x = nullptr;  ///< what the batch_norm reads, shaped as x, in the input's gradient
-  const void *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
-  // The input's gradient writes them.
-  void *dgamma = nullptr, *dbeta = nullptr;
-  void *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
-  ActivationSpec activation = {};
+/// The batch norm with its activation that a convolution applies to the image it reads; f32 (C)
+/// each, mean null: there is none.
+struct ImageNorm {
+  const float *mean = nullptr, *inv_std = nullptr, *gamma = nullptr, *beta = nullptr;
+  ActivationSpec activation = {};  ///< one that a batch_norm computes
+};
+
+/// What the input's gradient of a normalised request reads and writes besides; f32 (C) each but x.
+struct NormGradients {
+  const void* x = nullptr;  ///< what the batch_norm reads, shaped as x
+  float *dgamma = nullptr, *dbeta = nullptr;
+  float *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
 };
 
 /// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.
@@ -80,30 +79,13 @@ struct ConvolutionOperands {
   void* y = nullptr;               ///< the result, or its gradient
   const void* output = nullptr;    ///< weights' pass with an activation: its result, shaped as y
   const void* residual = nullptr;  ///< where the request has one, shaped as y
-  void* sums = nullptr;            ///< f32, where the request has sums: see SummedOutput
-  NormOperands norm = {};          ///< where it is normalised
-  void* argmax = nullptr;          ///< pooled: u8, shaped as y; null when no gradient will follow
+  float* sums = nullptr;           ///< where the request has sums: see SummedOutput
+  ImageNorm norm = {};             ///< where it is normalised, as the next
+  NormGradients norm_gradients = {};
+  void* argmax = nullptr;  ///< pooled: u8, shaped as y; null when no gradient will follow
 };
 
-/// Stream and GPU of a pass.
-struct ConvolutionSite {
-  cudaStream_t stream = nullptr;
-  int multiprocessors = 1;
-  int capability = 0;                       ///< as Context::capability
-  size_t shared_bytes = 48 * 1024;          ///< of shared memory that a block may ask for
-  size_t multiprocessor_bytes = 64 * 1024;  ///< of shared memory of a multiprocessor
-};
-
-class ConvolutionAlgorithm {
- public:
-  virtual ~ConvolutionAlgorithm() = default;
-  /// Its name in the autotune table.
-  virtual std::string name() const = 0;
-  virtual int64_t workspace_bytes() const { return 0; }
-  /// Enqueues the pass; `workspace` has workspace_bytes().
-  virtual void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
-                   void* workspace) const = 0;
-};
+using ConvolutionAlgorithm = Algorithm<ConvolutionOperands>;
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 
 /// Name of the direct kernel in the autotune table.
@@ -119,6 +101,6 @@ inline constexpr std::string_view depthwise_name = "depthwise";
 /// windows of 3, 5 or 7 with strides of 1 or 2, and channels that fill packs of 16 bytes. Null for
 /// others.
 ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& request,
-                                                  const ConvolutionSite& site);
+                                                  const KernelSite& site);
 
 }  // namespace whisker::cuda

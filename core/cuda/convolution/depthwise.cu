@@ -66,7 +66,7 @@ Split split_work(const Conv2dGeometry& g, int64_t rows, int64_t columns, int mul
 
 class DepthwiseConvolution final : public ConvolutionAlgorithm {
  public:
-  DepthwiseConvolution(const ConvolutionRequest& request, const ConvolutionSite& site)
+  DepthwiseConvolution(const ConvolutionRequest& request, const KernelSite& site)
       : request_(request), geometry_(request.geometry) {
     Conv2dGeometry& g = geometry_;
     int64_t rows = g.h_out, columns = g.w_out;
@@ -97,7 +97,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     return adds_up() ? row * static_cast<int64_t>(sizeof(double2)) : 0;
   }
 
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     visit_real(geometry_.dtype, [&]<class T>() {
       visit_window(geometry_, [&]<int K, int S>() { run_as<T, K, S>(site, operands, workspace); });
@@ -107,18 +107,8 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
  private:
   bool adds_up() const { return request_.sums || request_.normalised; }
 
-  static ImageNorm norm_of(const ConvolutionOperands& operands) {
-    const NormOperands& norm = operands.norm;
-    return {.mean = static_cast<const float*>(norm.mean),
-            .inv_std = static_cast<const float*>(norm.inv_std),
-            .gamma = static_cast<const float*>(norm.gamma),
-            .beta = static_cast<const float*>(norm.beta),
-            .activation = norm.activation};
-  }
-
   template <class T, int K, int S>
-  void run_as(const ConvolutionSite& site, const ConvolutionOperands& operands,
-              void* workspace) const {
+  void run_as(const KernelSite& site, const ConvolutionOperands& operands, void* workspace) const {
     switch (request_.pass) {
       case ConvolutionPass::forward:
         return forward<T, K, S>(site, operands, workspace);
@@ -130,57 +120,45 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   }
 
   template <class T, int K, int S>
-  void forward(const ConvolutionSite& site, const ConvolutionOperands& o, void* workspace) const {
+  void forward(const KernelSite& site, const ConvolutionOperands& o, void* workspace) const {
     if (!adds_up()) {
       return rows_of<T, K, S, StoredRows<T>>(
           site, o.w, o.x, {geometry_.activation, static_cast<const T*>(o.b), static_cast<T*>(o.y)});
     }
-    rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, norm_of(o));
+    rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, o.norm);
     const auto count = static_cast<double>(geometry_.n * geometry_.h_out * geometry_.w_out);
-    add_slices<double2>(
-        target(site), workspace, split_.slices, geometry_.c,
-        StoreSums{static_cast<int>(geometry_.c), count, static_cast<float*>(o.sums)});
+    add_slices<double2>(target(site), workspace, split_.slices, geometry_.c,
+                        StoreSums{static_cast<int>(geometry_.c), count, o.sums});
   }
 
   template <class T, int K, int S>
-  void backward_input(const ConvolutionSite& site, const ConvolutionOperands& o,
-                      void* workspace) const {
+  void backward_input(const KernelSite& site, const ConvolutionOperands& o, void* workspace) const {
     constexpr int together = S;  // rows
     T* const x = static_cast<T*>(o.x);
     if (!adds_up()) return gradient_rows<T, K, S, StoredRows<T>>(site, o.w, o.y, {{}, nullptr, x});
-    const NormOperands& norm = o.norm;
-    const ImageNorm of_image = norm_of(o);
+    const NormGradients& norm = o.norm_gradients;
     const auto* const norm_x = static_cast<const T*>(norm.x);
     gradient_rows<T, K, S, NormSumRows<T, together>>(
-        site, o.w, o.y, {of_image, norm_x, S == 1 ? x : nullptr}, workspace);
-    const StoreNormGradient factors{
-        .count =
-            static_cast<double>(request_.geometry.n * request_.geometry.h * request_.geometry.w),
-        .inv_std = of_image.inv_std,
-        .gamma = of_image.gamma,
-        .dgamma = static_cast<float*>(norm.dgamma),
-        .dbeta = static_cast<float*>(norm.dbeta),
-        .dz_factor = static_cast<float*>(norm.dz_factor),
-        .x_factor = static_cast<float*>(norm.x_factor),
-        .offset = static_cast<float*>(norm.offset)};
+        site, o.w, o.y, {o.norm, norm_x, S == 1 ? x : nullptr}, workspace);
+    const Conv2dGeometry& g = request_.geometry;
+    const StoreNormGradient factors{static_cast<double>(g.n * g.h * g.w), o.norm.inv_std,
+                                    o.norm.gamma, norm};
     add_slices<double2>(target(site), workspace, split_.slices, geometry_.c, factors);
     if constexpr (S == 2) {
       if (!x) return;
       gradient_rows<T, K, S, NormGradientRows<T, together>>(
-          site, o.w, o.y,
-          {of_image, factors.dz_factor, factors.x_factor, factors.offset, norm_x, x});
+          site, o.w, o.y, {o.norm, norm.dz_factor, norm.x_factor, norm.offset, norm_x, x});
     }
   }
 
   template <class T, int K, int S>
-  void backward_weights(const ConvolutionSite& site, const ConvolutionOperands& o,
+  void backward_weights(const KernelSite& site, const ConvolutionOperands& o,
                         void* workspace) const {
-    const ImageNorm norm = request_.normalised ? norm_of(o) : ImageNorm{};
     if (mma_split_.slices > 0) {
-      backward_weights_mma<T, K, S>(site, geometry_, mma_split_, norm, o.x, o.y, workspace);
+      backward_weights_mma<T, K, S>(site, geometry_, mma_split_, o.norm, o.x, o.y, workspace);
     } else {
       launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
-                 norm, o.x, o.y, workspace);
+                 o.norm, o.x, o.y, workspace);
     }
     add_slices<float>(target(site), workspace, split_.slices, K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
@@ -188,7 +166,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
 
   /// Rows of y or, with a stride of 1, of the gradient of x from those of x or dy in `in`.
   template <class T, int K, int S, class Rows>
-  void rows_of(const ConvolutionSite& site, const void* w, const void* in,
+  void rows_of(const KernelSite& site, const void* w, const void* in,
                const typename Rows::Operands& operands, void* workspace = nullptr,
                const ImageNorm& norm = {}) const {
     launch_pdl(target(site, filter_bytes()), grid(), threads, forward_kernel<T, K, S, Rows>,
@@ -196,7 +174,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
                operands, workspace);
   }
   template <class T, int K, int S, class Rows>
-  void gradient_rows(const ConvolutionSite& site, const void* w, const void* dy,
+  void gradient_rows(const KernelSite& site, const void* w, const void* dy,
                      const typename Rows::Operands& operands, void* workspace = nullptr) const {
     if constexpr (S == 1) {
       rows_of<T, K, S, Rows>(site, w, dy, operands, workspace);
@@ -210,7 +188,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     return static_cast<size_t>(g.kernel_h * g.kernel_w * split_.lanes * channels) * sizeof(float);
   }
 
-  static LaunchTarget target(const ConvolutionSite& site, size_t shared_bytes = 0) {
+  static LaunchTarget target(const KernelSite& site, size_t shared_bytes = 0) {
     return {.stream = site.stream, .capability = site.capability, .shared_bytes = shared_bytes};
   }
   dim3 grid() const {
@@ -226,7 +204,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
 }  // namespace
 
 ConvolutionAlgorithmPointer depthwise_convolution(const ConvolutionRequest& request,
-                                                  const ConvolutionSite& site) {
+                                                  const KernelSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool forward = request.pass == ConvolutionPass::forward;
   if (request.pooled || request.residual) return nullptr;

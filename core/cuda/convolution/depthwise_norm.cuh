@@ -2,8 +2,9 @@
 // the gradient of its activation.
 #pragma once
 
+#include "core/cuda/convolution/convolution.h"
 #include "core/cuda/convolution/depthwise_strips.cuh"
-#include "core/cuda/convolution/image_norm.h"
+#include "core/cuda/device_code/norm_formulas.cuh"
 
 #include <cstdint>
 #include <type_traits>
@@ -53,7 +54,7 @@ class ChannelNorm {
 #pragma unroll
       for (int u = 0; u < columns; ++u) {
 #pragma unroll
-        for (int v = 0; v < channels; ++v) x[u][v] = value<kind()>(normalised(x[u][v], v));
+        for (int v = 0; v < channels; ++v) x[u][v] = value<kind()>(z(v, x[u][v]));
         const auto rounded = pack_channels<T>(x[u]);
         unpack_channels<T>(inside >> u & 1 ? rounded : PackBytes<T, channels>{}, x[u]);
       }
@@ -66,20 +67,22 @@ class ChannelNorm {
     with_norm_activation(kind_, [&](auto kind) {
 #pragma unroll
       for (int t = 0; t < tile; ++t) {
-        float z[channels];
-        unpack_channels<T>(x[t], z);
+        float saved[channels];
+        unpack_channels<T>(x[t], saved);
 #pragma unroll
-        for (int v = 0; v < channels; ++v) z[v] = normalised(z[v], v);
-        if constexpr (grad_from_output(kind())) unpack_channels<T>(pack_channels<T>(z), z);
+        for (int v = 0; v < channels; ++v) saved[v] = z(v, saved[v]);
+        if constexpr (grad_from_output(kind())) unpack_channels<T>(pack_channels<T>(saved), saved);
 #pragma unroll
-        for (int v = 0; v < channels; ++v) g[t][v] = activation_gradient({kind()}, z[v], g[t][v]);
+        for (int v = 0; v < channels; ++v) {
+          g[t][v] = activation_gradient({kind()}, saved[v], g[t][v]);
+        }
       }
     });
   }
 
  private:
-  __device__ float normalised(float x, int v) const {
-    return fmaf(centered(x, v), scale_[v], shift_[v]);
+  __device__ float z(int v, float x) const {
+    return normalised(x, center_[v], scale_[v], shift_[v]);
   }
   template <Activation F>
   __device__ static float value(float z) {

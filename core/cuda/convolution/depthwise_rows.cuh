@@ -92,8 +92,7 @@ class SummedRows {
 #pragma unroll
       for (int t = 0; t < tile; ++t) {
         const float deviation = row.inside >> t & 1 ? z[t][v] - shift_[v] : 0.0f;
-        sum_[v] += deviation;
-        squares_[v] = fmaf(deviation, deviation, squares_[v]);
+        add_deviation(deviation, sum_[v], squares_[v]);
       }
     }
     count_ += __popc(row.inside);
@@ -189,8 +188,8 @@ class NormGradientRows {
       unpack_channels<T>(next_[p][t], x);
 #pragma unroll
       for (int v = 0; v < channels; ++v) {
-        const float other = fmaf(x_factor_[v], norm_.centered(x[v], v), offset_[v]);
-        z[t][v] = fmaf(dz_factor_[v], z[t][v], other);
+        z[t][v] =
+            two_terms(z[t][v], dz_factor_[v], norm_.centered(x[v], v), x_factor_[v], offset_[v]);
       }
     }
     store_columns(dx_, row, z);

@@ -140,14 +140,14 @@ struct StoreWeights {
 struct StoreNormGradient {
   double count;
   const float *inv_std, *gamma;
-  float *dgamma, *dbeta, *dz_factor, *x_factor, *offset;
+  NormGradients to;
   __device__ void operator()(int channel, double2 sum) const {
     const double inverse = inv_std[channel], scale = inverse * gamma[channel];
-    if (dbeta) dbeta[channel] = static_cast<float>(sum.x);
-    if (dgamma) dgamma[channel] = static_cast<float>(sum.y * inverse);
-    dz_factor[channel] = static_cast<float>(scale);
-    x_factor[channel] = static_cast<float>(-scale * inverse * inverse * sum.y / count);
-    offset[channel] = static_cast<float>(-scale * sum.x / count);
+    if (to.dbeta) to.dbeta[channel] = static_cast<float>(sum.x);
+    if (to.dgamma) to.dgamma[channel] = static_cast<float>(sum.y * inverse);
+    to.dz_factor[channel] = static_cast<float>(scale);
+    to.x_factor[channel] = static_cast<float>(-scale * inverse * inverse * sum.y / count);
+    to.offset[channel] = static_cast<float>(-scale * sum.x / count);
   }
 };
 

@@ -18,7 +18,6 @@
 #include "core/cuda/convolution/depthwise_norm.cuh"
 #include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
-#include "core/cuda/device_code/shared_memory.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -309,7 +308,7 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
 /// The split of `g`: tiles as wide as threads and shared memory allow, and bands so that the last
 /// block ends early. Without slices where no tile fits, in f32 and where mma is missing.
 template <int K, int S>
-MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
+MmaSplit mma_split(const Conv2dGeometry& g, const KernelSite& site) {
   if (g.dtype == DType::f32 || site.capability < 80) return {};
   using Rows = MmaRows<K, S>;
   const auto divided_up = [](int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); };
@@ -366,9 +365,8 @@ MmaSplit mma_split(const Conv2dGeometry& g, const ConvolutionSite& site) {
 }
 
 template <class T, int K, int S>
-void backward_weights_mma(const ConvolutionSite& site, const Conv2dGeometry& g,
-                          const MmaSplit& split, const ImageNorm& norm, const void* x,
-                          const void* dy, void* partial) {
+void backward_weights_mma(const KernelSite& site, const Conv2dGeometry& g, const MmaSplit& split,
+                          const ImageNorm& norm, const void* x, const void* dy, void* partial) {
   if constexpr (sizeof(T) == 2) {
     const auto kernel = backward_weights_mma_kernel<T, K, S>;
     const auto bytes = static_cast<size_t>(split.shared_bytes());

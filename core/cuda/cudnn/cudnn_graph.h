@@ -6,6 +6,7 @@
 // describe the memory. Whisker's images are NHWC (KRSC), so channels have stride 1.
 #pragma once
 
+#include "core/backend/convolution_pass.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"
 #include "core/tensor/dtype_name.h"
 
@@ -62,15 +63,10 @@ class OperationGraph {
 
   const Descriptor& tensor(const TensorSpec& spec);
   const Descriptor& tensor(const StridedSpec& spec);
-  void convolution_forward(const ConvolutionSpec& c, const Descriptor& x, const Descriptor& w,
-                           const Descriptor& y);
-  void convolution_backward_input(const ConvolutionSpec& c, const Descriptor& w,
-                                  const Descriptor& dy, const Descriptor& dx);
-  void convolution_backward_weights(const ConvolutionSpec& c, const Descriptor& x,
-                                    const Descriptor& dy, const Descriptor& dw);
-  /// y = x + b, b broadcast, in f32, as are the following.
-  void add(const Descriptor& x, const Descriptor& b, const Descriptor& y);
-  /// y = f(x) and f(x, b).
+  /// In a gradient's pass x or w is the gradient that it computes, and y is dy.
+  void convolution(ConvolutionPass pass, const ConvolutionSpec& c, const Descriptor& x,
+                   const Descriptor& w, const Descriptor& y);
+  /// y = f(x) and f(x, b), b broadcast, in f32.
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
                  const Descriptor& y);
@@ -80,8 +76,6 @@ class OperationGraph {
   void reshape(const Descriptor& x, const Descriptor& y);
   /// c = a b of the last two axes, summed in f32.
   void matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c);
-  /// y = max(x, 0).
-  void relu(const Descriptor& x, const Descriptor& y);
 
   /// False when cuDNN knows no engine for such a graph.
   bool finalize();
@@ -90,7 +84,6 @@ class OperationGraph {
   const Descriptor& raw() const { return *graph_; }
 
  private:
-  const Descriptor& convolution(const ConvolutionSpec& c);
   Descriptor& operation(cudnnBackendDescriptorType_t type);
   Descriptor& pointwise(cudnnPointwiseMode_t f);
   Descriptor& keep(Descriptor descriptor) { return parts_.emplace_back(std::move(descriptor)); }

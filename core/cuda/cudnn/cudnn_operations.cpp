@@ -44,62 +44,55 @@ const Descriptor& OperationGraph::tensor(const StridedSpec& t) {
   return tensor;
 }
 
-const Descriptor& OperationGraph::convolution(const ConvolutionSpec& c) {
-  Descriptor& convolution = keep(Descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR));
-  convolution.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute_type);
-  convolution.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
-  convolution.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2});
-  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, c.dilation);
-  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, c.stride);
-  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, c.before);
-  convolution.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, c.after);
-  convolution.finalize("a convolution");
-  return convolution;
-}
-
 Descriptor& OperationGraph::operation(cudnnBackendDescriptorType_t type) {
   Descriptor& operation = keep(Descriptor(type));
   operations_.push_back(&operation);
   return operation;
 }
 
-void OperationGraph::convolution_forward(const ConvolutionSpec& c, const Descriptor& x,
-                                         const Descriptor& w, const Descriptor& y) {
-  const Descriptor& geometry = convolution(c);
-  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, geometry);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f);
-  op.finalize("a forward convolution");
-}
-
-void OperationGraph::convolution_backward_input(const ConvolutionSpec& c, const Descriptor& w,
-                                                const Descriptor& dy, const Descriptor& dx) {
-  const Descriptor& geometry = convolution(c);
-  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, geometry);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, dx);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0f);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0f);
-  op.finalize("an input gradient");
-}
-
-void OperationGraph::convolution_backward_weights(const ConvolutionSpec& c, const Descriptor& x,
-                                                  const Descriptor& dy, const Descriptor& dw) {
-  const Descriptor& geometry = convolution(c);
-  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, geometry);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, x);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, dy);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, dw);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0f);
-  op.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0f);
-  op.finalize("a weight gradient");
+void OperationGraph::convolution(ConvolutionPass pass, const ConvolutionSpec& c,
+                                 const Descriptor& x, const Descriptor& w, const Descriptor& y) {
+  struct Names {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
+  };
+  static constexpr Names names[] = {
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+  const Names& own = names[static_cast<size_t>(pass)];
+  Descriptor& geometry = keep(Descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR));
+  geometry.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute_type);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
+  geometry.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2});
+  geometry.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, c.dilation);
+  geometry.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, c.stride);
+  geometry.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, c.before);
+  geometry.set_array<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, c.after);
+  geometry.finalize("a convolution");
+  Descriptor& op = operation(own.type);
+  op.set(own.convolution, geometry);
+  op.set(own.x, x);
+  op.set(own.w, w);
+  op.set(own.y, y);
+  op.set(own.alpha, 1.0f);
+  op.set(own.beta, 0.0f);
+  op.finalize("a pass of a convolution");
 }
 
 Descriptor& OperationGraph::pointwise(cudnnPointwiseMode_t f) {
@@ -126,10 +119,6 @@ void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, cons
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
   op.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
   op.finalize("an operation on two tensors");
-}
-
-void OperationGraph::add(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
-  pointwise(CUDNN_POINTWISE_ADD, x, b, y);
 }
 
 void OperationGraph::reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y) {
@@ -161,10 +150,6 @@ void OperationGraph::matmul(const Descriptor& a, const Descriptor& b, const Desc
   op.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
   op.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
   op.finalize("a product of tensors");
-}
-
-void OperationGraph::relu(const Descriptor& x, const Descriptor& y) {
-  pointwise(CUDNN_POINTWISE_RELU_FWD, x, y);
 }
 
 bool OperationGraph::finalize() {

@@ -1,5 +1,5 @@
-// y[i] = f(x[i], ...): the loop of all pointwise kernels. Each thread processes 16 bytes at a time
-// where addresses allow, else one element; f computes in f32.
+// The loops of all pointwise kernels. y[i] = f(x[i], ...): each thread processes 16 bytes at a time
+// where addresses allow, else one element; f computes in f32. f(i) alone is for all other loops.
 #pragma once
 
 #include "core/backend/geometry.h"
@@ -19,6 +19,18 @@ __device__ inline int64_t item_step() {
   return gridDim.x * int64_t{blockDim.x};
 }
 
+template <class F>
+__global__ void __launch_bounds__(block_threads) each_kernel(int64_t count, F f) {
+  for (int64_t i = first_item(); i < count; i += item_step()) f(i);
+}
+/// Launches f(i) for every i below `count`, one thread per i and turn.
+template <class F>
+void for_each_item(cudaStream_t stream, const char* name, int64_t count, const F& f) {
+  if (count == 0) return;
+  each_kernel<<<grid_for(count), block_threads, 0, stream>>>(count, f);
+  check_launch(name);
+}
+
 template <int N, class T, class F, class... In>
 __device__ inline Pack<T, N> map_pack(const F& f, const Pack<In, N>&... x) {
   Pack<T, N> y;
@@ -30,14 +42,18 @@ __device__ inline Pack<T, N> map_pack(const F& f, const Pack<In, N>&... x) {
 // A thread processes every item_step()-th pack, and at most one element of the rest. Each element
 // is read before it is written, so y may be one of x.
 template <int N, class T, class F, class... In>
-__global__ void __launch_bounds__(block_threads)
-    map_kernel(int64_t count, F f, T* y, const In*... x) {
+__device__ inline void map_elements(int64_t count, const F& f, T* y, const In*... x) {
   const int64_t packs = count / N;
   for (int64_t p = first_item(); p < packs; p += item_step()) {
     store_pack<N>(y, p * N, map_pack<N, T>(f, load_pack<N>(x, p * N)...));
   }
   const int64_t rest = packs * N + first_item();
   if (rest < count) y[rest] = from_f32<T>(f(to_f32(x[rest])...));
+}
+template <int N, class T, class F, class... In>
+__global__ void __launch_bounds__(block_threads)
+    map_kernel(int64_t count, F f, T* y, const In*... x) {
+  map_elements<N>(count, f, y, x...);
 }
 
 /// True when every pointer may be read in packs of N of its elements.

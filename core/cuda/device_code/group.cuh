@@ -76,6 +76,27 @@ __device__ inline int64_t first_of(float value, int64_t count, int lane, const A
   return group_reduce<G>(first < count ? first : INT64_MAX, Smallest());
 }
 
+/// Calls use(row, load(row)) for the rows from `first` on in steps of `step`. A thread starts the
+/// loads of `together` rows before it uses the first: the compiler cannot move loads above the
+/// stores of use().
+template <int together, class Step, class Load, class Use>
+__device__ inline void for_each_row(int64_t first, int64_t end, Step step, const Load& load,
+                                    const Use& use) {
+  for (int64_t row = first; row < end; row += together * step) {
+    decltype(load(row)) loaded[together];
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      const int64_t own = row + k * step;
+      if (own < end) loaded[k] = load(own);
+    }
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      const int64_t own = row + k * step;
+      if (own < end) use(own, loaded[k]);
+    }
+  }
+}
+
 /// True in the last of `blocks` blocks to call this with `ticket`, a counter in device memory that
 /// is zero before and after. That block sees what all blocks wrote before the call (read it with
 /// __ldcg). All threads of a block call it; between barriers, release and acquire by one thread

@@ -1,4 +1,4 @@
-// Grid sizes: kernels with grid-stride loops and 256 threads per block.
+// Grid sizes: kernels with grid-stride loops and 256 threads per block. Launches: pdl.cuh.
 #pragma once
 
 #include <algorithm>

@@ -84,27 +84,16 @@ __device__ void add_blocks(const ChannelSums<T>& g, float (&sum)[N]) {
 }
 
 /// Calls use(row, pack, load(row, pack), sum) for every pack; use() adds to sum, float[N]. A thread
-/// starts `together` loads before it uses the first: the compiler cannot move loads above the
-/// stores of use(). Grid and block as for add_blocks().
+/// loads `together` rows at a time (for_each_row). Grid and block are those of add_blocks().
 template <class T, int N, int together, class Load, class Use>
 __device__ void many_channel_sums(const ChannelSums<T>& g, Load&& load, Use&& use) {
   const int64_t pack = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const auto [begin, end] = block_rows(g);
   float sum[N] = {};
   if (pack < g.packs) {
-    for (int64_t row = begin + threadIdx.y; row < end; row += together * blockDim.y) {
-      decltype(load(row, pack)) loaded[together];
-#pragma unroll
-      for (int i = 0; i < together; ++i) {
-        const int64_t own = row + i * blockDim.y;
-        if (own < end) loaded[i] = load(own, pack);
-      }
-#pragma unroll
-      for (int i = 0; i < together; ++i) {
-        const int64_t own = row + i * blockDim.y;
-        if (own < end) use(own, pack, loaded[i], sum);
-      }
-    }
+    for_each_row<together>(
+        begin + threadIdx.y, end, blockDim.y, [&](int64_t row) { return load(row, pack); },
+        [&](int64_t row, const auto& loaded) { use(row, pack, loaded, sum); });
   }
   add_blocks(g, sum);
 }

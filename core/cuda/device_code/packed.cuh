@@ -39,7 +39,7 @@ __device__ inline PackBytes<T, N> load_pack_bytes(const T* x, int64_t at) {
   static_assert(sizeof(PackBytes<T, N>) == sizeof(Pack<T, N>));
   return *reinterpret_cast<const PackBytes<T, N>*>(x + at);
 }
-/// The same for bytes that are not read again soon: they leave the L2 cache first.
+/// A load of bytes that are not read again soon: they leave the L2 cache first.
 template <int N, class T>
 __device__ inline PackBytes<T, N> load_pack_bytes_once(const T* x, int64_t at) {
   return __ldcs(reinterpret_cast<const PackBytes<T, N>*>(x + at));

@@ -50,6 +50,15 @@ void visit_real(DType dtype, Fn&& fn) {
   fail_dtype(dtype);
 }
 
+/// Calls fn.operator()<T>() with the unsigned type of 1, 2, 4 or 8 `bytes`.
+template <class Fn>
+void visit_bytes(size_t bytes, Fn&& fn) {
+  if (bytes == 1) fn.template operator()<uint8_t>();
+  if (bytes == 2) fn.template operator()<uint16_t>();
+  if (bytes == 4) fn.template operator()<uint32_t>();
+  if (bytes == 8) fn.template operator()<uint64_t>();
+}
+
 /// N elements that are loaded and stored together; aligned to its size.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {

@@ -1,8 +1,9 @@
-// Tiles, blocks and launches of the fused pointwise convolution.
+// The forward kernel of the fused pointwise convolution; tiles, blocks and launches of all kernels.
 #include "core/cuda/convolution/add_slices.cuh"
-#include "core/cuda/device_code/shared_memory.h"
+#include "core/cuda/device_code/group.cuh"
+#include "core/cuda/device_code/mma.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/fused_conv_norm/pointwise.h"
-#include "core/cuda/fused_conv_norm/pointwise_forward.cuh"
 #include "core/cuda/fused_conv_norm/pointwise_gradients.cuh"
 #include "core/cuda/runtime/check.h"
 
@@ -14,6 +15,117 @@ namespace whisker::cuda {
 namespace {
 
 using namespace pointwise;
+
+constexpr int forward_threads = 256;
+
+/// y, and partial (gridDim.x times the warps side by side along the rows; C_out): the sums of y and
+/// of its squares. A block normalises a tile into shared memory, where w lies; a warp computes 16
+/// rows by Outputs x 8 outputs at a time. f32 adds deviations from the thread's first y, against
+/// cancellation; f64 takes them together.
+template <class T, int Outputs>
+__global__ void __launch_bounds__(forward_threads, 2)
+    forward_kernel(Tiles t, ImageNorm norm, const T* x, const T* w, T* y, double2* partial) {
+  wait_for_previous();
+  extern __shared__ uint4 memory[];
+  const int pitch = pitch_of(t.c), packs = t.c / pack;
+  const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;  // warps side by side along the outputs
+  T* const weights = reinterpret_cast<T*>(memory);          // (parts Outputs 8, pitch)
+  T* tile = weights + parts * Outputs * 8 * pitch;          // two (tile_rows, pitch)
+  T* other_tile = tile + t.tile_rows * pitch;
+  const TileCopy<T> copy(x, t.c, pitch, t);
+  const int64_t last = t.count - 1 - blockIdx.x;
+  copy.start(last, tile);
+  for (int at = static_cast<int>(threadIdx.x); at < parts * Outputs * 8 * packs;
+       at += forward_threads) {
+    const int output = at / packs, column = at % packs * pack;
+    uint4 bytes{};
+    if (output < t.c_out) bytes = load_pack_bytes<pack>(w, int64_t{output} * t.c + column);
+    *reinterpret_cast<uint4*>(weights + output * pitch + column) = bytes;
+  }
+  Factors<pack> factors;
+#pragma unroll
+  for (int v = 0; v < pack; ++v) factors.set(v, norm, copy.column() + v);
+
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int group = lane / 4, pair = lane % 4 * 2;
+  const int part = warp % parts, slot = warp / parts, slots = forward_threads / 32 / parts;
+  const int first = part * Outputs * 8 + pair;  // output
+  float sums[Outputs][2] = {}, squares[Outputs][2] = {};
+  uint32_t shifts[Outputs] = {};  // words of y
+  int count = 0;                  // of rows
+  for (int64_t at = last; at >= 0; at -= gridDim.x) {
+    wait_for_copies();
+    with_curve<T>(norm.activation, [&](const auto& f) {
+      copy.each([&](int row) {
+        auto* const to = reinterpret_cast<uint4*>(tile + row * pitch + copy.column());
+        uint4 words = *to;
+        for_words(words, [&](int v, uint32_t& word) {
+          float in[2];
+          to_floats<T>(word, in);
+          word = f.value({factors.z(v, in[0]), factors.z(v + 1, in[1])});
+        });
+        *to = words;
+      });
+    });
+    __syncthreads();  // the other tile is no longer read
+    copy.start(at - gridDim.x, other_tile);
+#pragma unroll 1
+    for (int step = slot; slot < slots && step < t.tile_rows / 16; step += slots) {
+      float acc[Outputs][4] = {};
+      const T* a = tile + (step * 16 + group) * pitch + pair;
+      const T* b = weights + (part * Outputs * 8 + group) * pitch + pair;
+#pragma unroll 2
+      for (int unit = 0; unit + 1 < packs; unit += 2, a += 16, b += 16) {
+        const uint32_t a0[2] = {word_at(a), word_at(a + 8 * pitch)};
+        const uint32_t a1[2] = {word_at(a + 8), word_at(a + 8 * pitch + 8)};
+#pragma unroll
+        for (int j = 0; j < Outputs; ++j) {
+          multiply_add_two<T>(acc[j], a0, a1, word_at(b + j * 8 * pitch),
+                              word_at(b + j * 8 * pitch + 8));
+        }
+      }
+      if (packs % 2 == 1) {
+        const uint32_t a0[2] = {word_at(a), word_at(a + 8 * pitch)};
+#pragma unroll
+        for (int j = 0; j < Outputs; ++j) multiply_add<T>(acc[j], a0, {word_at(b + j * 8 * pitch)});
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int64_t row = at * t.tile_rows + step * 16 + group + 8 * half;
+        if (row >= t.rows) continue;
+#pragma unroll
+        for (int j = 0; j < Outputs; ++j) {
+          if (first + j * 8 >= t.c_out) continue;
+          const uint32_t word = two_rounded<T>(acc[j][2 * half], acc[j][2 * half + 1]);
+          *reinterpret_cast<uint32_t*>(y + row * t.c_out + first + j * 8) = word;
+          if (count == 0) shifts[j] = word;
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            add_deviation(element<T>(word, e) - element<T>(shifts[j], e), sums[j][e],
+                          squares[j][e]);
+          }
+        }
+        ++count;
+      }
+    }
+    exchange(tile, other_tile);
+  }
+  double2* const slice = partial + (int64_t{blockIdx.x} * slots + slot) * t.c_out;
+#pragma unroll
+  for (int j = 0; j < Outputs; ++j) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      double2 total = unshifted_sums(count, element<T>(shifts[j], e), sums[j][e], squares[j][e]);
+#pragma unroll
+      for (int distance = 4; distance < 32; distance *= 2) {
+        total.x += __shfl_xor_sync(all_lanes, total.x, distance);
+        total.y += __shfl_xor_sync(all_lanes, total.y, distance);
+      }
+      const int output = first + j * 8 + e;
+      if (group == 0 && slot < slots && output < t.c_out) slice[output] = total;
+    }
+  }
+}
 
 /// Tiles of about 16 KB of x, and of at most 72 KB where a row takes `row_elements` elements of
 /// shared memory.
@@ -66,7 +178,7 @@ struct Launch {
 
 template <class T, int Outputs>
 void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-             const PointwiseOperands& in, void* y, float* sums) {
+             const ConvolutionOperands& o) {
   const int pitch = pitch_of(static_cast<int>(g.c));
   const Tiles t = tiles_of(g, 2 * pitch);
   const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;
@@ -74,23 +186,23 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                       (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
   const int64_t slices = int64_t{launch.blocks} * (forward_threads / 32 / parts);
   const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
-  launch(t, in.norm, static_cast<const T*>(in.x), static_cast<const T*>(in.w), static_cast<T*>(y),
+  launch(t, o.norm, static_cast<const T*>(o.x), static_cast<const T*>(o.w), static_cast<T*>(o.y),
          partial.as<double2>());
   add_slices<double2>(target_of(context), partial.data(), slices, t.c_out,
-                      StoreSums{t.c_out, static_cast<double>(t.rows), sums});
+                      StoreSums{t.c_out, static_cast<double>(t.rows), o.sums});
 }
 
 template <class T, int Units>
 void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-              const PointwiseOperands& in, const PointwiseGradients& out) {
+              const ConvolutionOperands& o, void* dw) {
   const int groups = static_cast<int>(g.c + 15) / 16, parts = std::max(8 / groups, 1);
   const int threads = groups * parts * 32;
   const int pitch = pitch_of(static_cast<int>(g.c)), dy_pitch = pitch_of(Units * 8);
   const Tiles t = tiles_of(g, 3 * pitch + 2 * dy_pitch);
   const int outputs = t.c * t.c_out + 2 * t.c;
-  const auto* const x = static_cast<const T*>(in.x);
-  const auto* const w = static_cast<const T*>(in.w);
-  const auto* const dy = static_cast<const T*>(out.dy);
+  const auto* const x = static_cast<const T*>(o.norm_gradients.x);
+  const auto* const w = static_cast<const T*>(o.w);
+  const auto* const dy = static_cast<const T*>(o.y);
   const Scratch coefficients(allocator, 2 * g.c * int64_t{sizeof(float)});
   {
     // f32 slices of at most an eighth of x, or one block per multiprocessor.
@@ -99,26 +211,24 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                         t.rows * t.c / (16 * int64_t{outputs} * parts));
     const int64_t slices = int64_t{launch.blocks} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
-    launch(t, in.norm, x, w, dy, partial.as<float>());
+    launch(t, o.norm, x, w, dy, partial.as<float>());
     add_slices<float>(target_of(context), partial.data(), slices, outputs,
-                      StoreGradients<T>{t, in.norm, static_cast<T*>(out.dw), out.dgamma, out.dbeta,
-                                        coefficients.as<float>()});
+                      StoreGradients<T>{t, o.norm, static_cast<T*>(dw), o.norm_gradients.dgamma,
+                                        o.norm_gradients.dbeta, coefficients.as<float>()});
   }
-  if (!out.dx) return;
+  if (!o.x) return;
   const Launch launch(context, input_gradient_kernel<T, Units>, t, threads,
                       t.tile_rows * (3 * pitch + 2 * dy_pitch));
-  launch(t, in.norm, coefficients.as<float>(), x, w, dy, static_cast<T*>(out.dx));
+  launch(t, o.norm, coefficients.as<float>(), x, w, dy, static_cast<T*>(o.x));
 }
 
 }  // namespace
 
 void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-                       const PointwiseOperands& in, void* y, float* sums) {
+                       const ConvolutionOperands& operands) {
   const int64_t units = g.c_out / 8, parts = (units + 3) / 4;
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Outputs>() {
-      forward<T, Outputs>(context, allocator, g, in, y, sums);
-    };
+    const auto run = [&]<int Outputs>() { forward<T, Outputs>(context, allocator, g, operands); };
     switch ((units + parts - 1) / parts) {
       case 1:
       case 2:
@@ -133,9 +243,9 @@ void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeome
 }
 
 void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
-                        const PointwiseOperands& in, const PointwiseGradients& out) {
+                        const ConvolutionOperands& operands, void* dw) {
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Units>() { backward<T, Units>(context, allocator, g, in, out); };
+    const auto run = [&]<int Units>() { backward<T, Units>(context, allocator, g, operands, dw); };
     const int64_t units = g.c_out / 8;
     if (units <= 2) return run.template operator()<2>();
     if (units == 3) return run.template operator()<3>();

@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(most_backward_threads)
           for (int e = 0; e < 2; ++e) {
             const int c = v + e;
             dz[e] =
-                fmaf(in[e] - factors.center[c], slope[c], fmaf(factors.scale[c], dz[e], shift[c]));
+                two_terms(in[e] - factors.center[c], slope[c], dz[e], factors.scale[c], shift[c]);
           }
           word = two_rounded<T>(dz[0], dz[1]);
         });

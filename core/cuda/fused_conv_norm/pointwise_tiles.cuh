@@ -7,9 +7,10 @@
 #pragma once
 
 #include "core/backend/geometry.h"
-#include "core/cuda/convolution/image_norm.h"
+#include "core/cuda/convolution/convolution.h"
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/async_copy.cuh"
+#include "core/cuda/device_code/norm_formulas.cuh"
 #include "core/cuda/device_code/packed.cuh"
 
 #include <cmath>
@@ -43,7 +44,7 @@ struct Factors {
     scale[i] = norm.inv_std[channel] * norm.gamma[channel];
     shift[i] = norm.beta[channel];
   }
-  __device__ float z(int i, float x) const { return fmaf(x - center[i], scale[i], shift[i]); }
+  __device__ float z(int i, float x) const { return normalised(x, center[i], scale[i], shift[i]); }
 };
 
 template <class T>

@@ -1,19 +1,25 @@
 // See Note [Row-major gemms].
 #include "core/cuda/gemm/cublaslt_gemm.h"
 
-#include "core/backend/request_hash.h"
+#include "core/backend/autotuner.h"
+#include "core/cuda/runtime/check.h"
 #include "core/cuda/runtime/cublas_lt.h"
 #include "core/error.h"
 
 #include <charconv>
 
+#include <fmt/ranges.h>
+
 namespace whisker::cuda {
 namespace {
 
 void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    fail(ErrorKind::device, "cuBLASLt: {}: {}", call, cublas_lt().get_status_string(status));
-  }
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) fail_cuda(cudaErrorMemoryAllocation, call);
+  const std::string message =
+      fmt::format("cuBLASLt: {}: {}", call, cublas_lt().get_status_string(status));
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) throw Unsupported(message);
+  fail(ErrorKind::device, "{}", message);
 }
 
 cudaDataType_t data_type(DType dtype) {
@@ -30,19 +36,10 @@ cudaDataType_t data_type(DType dtype) {
 }
 
 cublasLtEpilogue_t lt_epilogue(GemmEpilogue epilogue) {
-  switch (epilogue) {
-    case GemmEpilogue::none:
-      break;
-    case GemmEpilogue::relu:
-      return CUBLASLT_EPILOGUE_RELU;
-    case GemmEpilogue::bias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case GemmEpilogue::bias_relu:
-      return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case GemmEpilogue::row_sums:
-      return CUBLASLT_EPILOGUE_BGRADB;
-  }
-  return CUBLASLT_EPILOGUE_DEFAULT;
+  constexpr cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU,
+                                              CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
+                                              CUBLASLT_EPILOGUE_BGRADB};
+  return epilogues[static_cast<size_t>(epilogue)];
 }
 
 std::string_view name_of(GemmEpilogue epilogue) {
@@ -69,27 +66,6 @@ cublasLtMatrixLayout_t layout(const GemmRequest& r, int64_t rows, int64_t column
   return layout;
 }
 
-/// Limits on the algorithms that cuBLASLt proposes.
-class Preference {
- public:
-  Preference() {
-    check(cublas_lt().matmul_preference_create(&raw_), "cublasLtMatmulPreferenceCreate");
-  }
-  ~Preference() { cublas_lt().matmul_preference_destroy(raw_); }
-  Preference(const Preference&) = delete;
-  Preference& operator=(const Preference&) = delete;
-
-  template <class T>
-  void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
-    check(cublas_lt().matmul_preference_set_attribute(raw_, attribute, &value, sizeof value),
-          "cublasLtMatmulPreferenceSetAttribute");
-  }
-  cublasLtMatmulPreference_t raw() const { return raw_; }
-
- private:
-  cublasLtMatmulPreference_t raw_ = nullptr;
-};
-
 }  // namespace
 
 std::string GemmRequest::describe() const {
@@ -112,41 +88,44 @@ size_t GemmRequest::hash() const {
       .value();
 }
 
-std::string GemmAlgorithm::text() const {
-  std::string text;
-  for (const uint64_t word : algorithm.data) text += fmt::format("{:016x}", word);
-  return text;
-}
+class CublasLtGemm::Algorithm final : public GemmAlgorithm {
+ public:
+  Algorithm(std::shared_ptr<const CublasLtGemm> gemm, const cublasLtMatmulAlgo_t& algorithm,
+            size_t workspace_bytes)
+      : gemm_(std::move(gemm)), algorithm_(algorithm), workspace_bytes_(workspace_bytes) {}
 
-std::optional<cublasLtMatmulAlgo_t> GemmAlgorithm::parse(std::string_view text) {
-  cublasLtMatmulAlgo_t algorithm{};
-  constexpr size_t digits = 16;
-  if (text.size() != digits * std::size(algorithm.data)) return std::nullopt;
-  for (uint64_t& word : algorithm.data) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + digits, word, 16);
-    if (error != std::errc() || end != text.data() + digits) return std::nullopt;
-    text.remove_prefix(digits);
+  std::string name() const override {
+    return fmt::format("{:016x}", fmt::join(algorithm_.data, ""));
   }
-  return algorithm;
-}
+  int64_t workspace_bytes() const override { return static_cast<int64_t>(workspace_bytes_); }
+  void run(const KernelSite& site, const GemmOperands& o, void* workspace) const override {
+    const CublasLtGemm& g = *gemm_;
+    g.point_at_bias(o.bias);
+    constexpr float one = 1, zero = 0;
+    check(cublas_lt().matmul(g.handle_, g.operation_, &one, o.b, g.b_, o.a, g.a_, &zero, o.y, g.y_,
+                             o.y, g.y_, &algorithm_, workspace, workspace_bytes_, site.stream),
+          "cublasLtMatmul");
+  }
 
-CublasLtGemm::CublasLtGemm(const GemmRequest& r) : request_(r) {
+ private:
+  std::shared_ptr<const CublasLtGemm> gemm_;
+  cublasLtMatmulAlgo_t algorithm_;
+  size_t workspace_bytes_;
+};
+
+CublasLtGemm::CublasLtGemm(cublasLtHandle_t handle, const GemmRequest& r)
+    : handle_(handle), request_(r) {
   const bool tf32 = r.dtype == DType::f32 && r.tf32;
   check(cublas_lt().matmul_desc_create(
             &operation_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate");
-  const cublasOperation_t a_flag = r.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasOperation_t b_flag = r.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasLtEpilogue_t epilogue = lt_epilogue(r.epilogue);
-  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &b_flag,
-                                              sizeof b_flag),
-        "setting a transposition");
-  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &a_flag,
-                                              sizeof a_flag),
-        "setting a transposition");
-  check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                              sizeof epilogue),
-        "setting the epilogue");
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+    check(cublas_lt().matmul_desc_set_attribute(operation_, attribute, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute");
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, r.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, r.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(r.epilogue));
   a_ = r.transpose_a ? layout(r, r.k, r.m, r.a_stride) : layout(r, r.m, r.k, r.a_stride);
   b_ = r.transpose_b ? layout(r, r.n, r.k, r.b_stride) : layout(r, r.k, r.n, r.b_stride);
   y_ = layout(r, r.m, r.n, r.m * r.n);
@@ -159,64 +138,66 @@ CublasLtGemm::~CublasLtGemm() {
   if (operation_) cublas_lt().matmul_desc_destroy(operation_);
 }
 
-void CublasLtGemm::point_at_bias(void* bias) {
-  if (request_.epilogue == GemmEpilogue::none || request_.epilogue == GemmEpilogue::relu) {
-    return;
-  }
+void CublasLtGemm::point_at_bias(void* bias) const {
+  if (request_.epilogue == GemmEpilogue::none || request_.epilogue == GemmEpilogue::relu) return;
   check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                               sizeof bias),
         "setting the bias");
 }
 
-std::vector<GemmAlgorithm> CublasLtGemm::algorithms(cublasLtHandle_t handle,
-                                                    const GemmOperands& operands,
-                                                    int64_t workspace_limit, int most) {
+std::vector<std::shared_ptr<GemmAlgorithm>> CublasLtGemm::algorithms(const GemmOperands& operands,
+                                                                     int most) {
+  constexpr uint64_t workspace_limit = 32 << 20;  // the most that its Hopper kernels ask for
   point_at_bias(operands.bias);
-  Preference preference;
-  preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_limit));
+  cublasLtMatmulPreference_t raw = nullptr;
+  check(cublas_lt().matmul_preference_create(&raw), "cublasLtMatmulPreferenceCreate");
+  const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, cublasStatus_t (*)(decltype(raw))>
+      preference(raw, cublas_lt().matmul_preference_destroy);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check(cublas_lt().matmul_preference_set_attribute(raw, attribute, &value, sizeof value),
+          "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_limit);
   // Split-k sums are stored in f32 and added in order; the other schemes round them to the dtype.
-  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                 uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{request_.b_alignment});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{request_.a_alignment});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{request_.y_alignment});
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{request_.y_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{request_.b_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{request_.a_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{request_.y_alignment});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{request_.y_alignment});
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int count = 0;
   const cublasStatus_t status = cublas_lt().matmul_algo_get_heuristic(
-      handle, operation_, b_, a_, y_, y_, preference.raw(), most, results.data(), &count);
+      handle_, operation_, b_, a_, y_, y_, raw, most, results.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
-  std::vector<GemmAlgorithm> found;
-  for (int i = 0; i < count; ++i) {
-    const auto& result = results[static_cast<size_t>(i)];
+  results.resize(static_cast<size_t>(count));
+  std::vector<std::shared_ptr<GemmAlgorithm>> found;
+  for (const auto& result : results) {
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
     found.push_back(
-        {.algorithm = result.algo, .workspace_bytes = static_cast<int64_t>(result.workspaceSize)});
+        std::make_shared<Algorithm>(shared_from_this(), result.algo, result.workspaceSize));
   }
   return found;
 }
 
-std::optional<GemmAlgorithm> CublasLtGemm::accept(cublasLtHandle_t handle,
-                                                  const cublasLtMatmulAlgo_t& algorithm,
-                                                  const GemmOperands& operands) {
+std::shared_ptr<GemmAlgorithm> CublasLtGemm::named(const std::string& name,
+                                                   const GemmOperands& operands) {
+  cublasLtMatmulAlgo_t algorithm{};
+  constexpr size_t digits = 16;
+  if (name.size() != digits * std::size(algorithm.data)) return nullptr;
+  const char* at = name.data();
+  for (uint64_t& word : algorithm.data) {
+    const auto [end, error] = std::from_chars(at, at + digits, word, 16);
+    if (error != std::errc() || end != at + digits) return nullptr;
+    at = end;
+  }
   point_at_bias(operands.bias);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
-      cublas_lt().matmul_algo_check(handle, operation_, b_, a_, y_, y_, &algorithm, &result);
-  if (status != CUBLAS_STATUS_SUCCESS) return std::nullopt;
-  return GemmAlgorithm{.algorithm = algorithm,
-                       .workspace_bytes = static_cast<int64_t>(result.workspaceSize)};
-}
-
-void CublasLtGemm::run(cublasLtHandle_t handle, cudaStream_t stream, const GemmAlgorithm& algorithm,
-                       const GemmOperands& operands, void* workspace) {
-  point_at_bias(operands.bias);
-  constexpr float one = 1, zero = 0;
-  check(cublas_lt().matmul(handle, operation_, &one, operands.b, b_, operands.a, a_, &zero,
-                           operands.y, y_, operands.y, y_, &algorithm.algorithm, workspace,
-                           static_cast<size_t>(algorithm.workspace_bytes), stream),
-        "cublasLtMatmul");
+      cublas_lt().matmul_algo_check(handle_, operation_, b_, a_, y_, y_, &algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS) return nullptr;
+  return std::make_shared<Algorithm>(shared_from_this(), algorithm, result.workspaceSize);
 }
 
 }  // namespace whisker::cuda

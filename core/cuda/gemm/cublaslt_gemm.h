@@ -7,11 +7,11 @@
 // transposition flag. cuBLASLt's rows of D (a bias) are our columns n; its columns are our rows m.
 #pragma once
 
+#include "core/cuda/autotune/algorithm.h"
 #include "core/tensor/dtype_name.h"
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,39 +55,28 @@ struct GemmOperands {
   void* bias = nullptr;  ///< see GemmEpilogue
 };
 
-/// An algorithm of cuBLASLt.
-struct GemmAlgorithm {
-  cublasLtMatmulAlgo_t algorithm{};
-  int64_t workspace_bytes = 0;
-
-  /// Hexadecimal text of the algorithm, valid for one version of the library.
-  std::string text() const;
-  static std::optional<cublasLtMatmulAlgo_t> parse(std::string_view text);
-};
+using GemmAlgorithm = Algorithm<GemmOperands>;
 
 /// A gemm described to cuBLASLt, without an algorithm yet.
-class CublasLtGemm {
+class CublasLtGemm : public std::enable_shared_from_this<CublasLtGemm> {
  public:
-  explicit CublasLtGemm(const GemmRequest& request);
+  CublasLtGemm(cublasLtHandle_t handle, const GemmRequest& request);
   ~CublasLtGemm();
   CublasLtGemm(const CublasLtGemm&) = delete;
   CublasLtGemm& operator=(const CublasLtGemm&) = delete;
 
   /// At most `most` algorithms, the likely fastest first, with f32 sums in a fixed order. Empty
-  /// when cuBLASLt does not support the gemm.
-  std::vector<GemmAlgorithm> algorithms(cublasLtHandle_t handle, const GemmOperands& operands,
-                                        int64_t workspace_limit, int most);
-  /// The algorithm with its workspace, when cuBLASLt accepts it for this gemm.
-  std::optional<GemmAlgorithm> accept(cublasLtHandle_t handle,
-                                      const cublasLtMatmulAlgo_t& algorithm,
-                                      const GemmOperands& operands);
-  /// Enqueues the gemm; `workspace` has the algorithm's workspace_bytes.
-  void run(cublasLtHandle_t handle, cudaStream_t stream, const GemmAlgorithm& algorithm,
-           const GemmOperands& operands, void* workspace);
+  /// when cuBLASLt does not support the gemm. Their names are hexadecimal and valid for one version
+  /// of the library.
+  std::vector<std::shared_ptr<GemmAlgorithm>> algorithms(const GemmOperands& operands, int most);
+  /// The algorithm of that name; null where cuBLASLt does not accept it for this gemm.
+  std::shared_ptr<GemmAlgorithm> named(const std::string& name, const GemmOperands& operands);
 
  private:
-  void point_at_bias(void* bias);
+  class Algorithm;
+  void point_at_bias(void* bias) const;
 
+  cublasLtHandle_t handle_;
   GemmRequest request_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, y_ = nullptr;

@@ -1,8 +1,7 @@
 // One thread per element of y loops over k.
-#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/gemm/cublaslt_gemm.h"
-#include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda {
 namespace {
@@ -45,12 +44,10 @@ void direct_gemm(const GemmRequest& r, const GemmOperands& operands, cudaStream_
   const bool bias = r.epilogue == GemmEpilogue::bias || r.epilogue == GemmEpilogue::bias_relu;
   const bool relu = r.epilogue == GemmEpilogue::relu || r.epilogue == GemmEpilogue::bias_relu;
   visit_real(r.dtype, [&]<class T>() {
-    gemm_kernel<T><<<grid_for(count), block_threads, 0, stream>>>(
-        count, r.m, r.n, r.k, a_strides, b_strides, static_cast<const T*>(operands.a),
-        static_cast<const T*>(operands.b), bias ? static_cast<const T*>(operands.bias) : nullptr,
-        relu, static_cast<T*>(operands.y));
+    launch_kernel(stream, "direct_gemm", grid_for(count), gemm_kernel<T>, count, r.m, r.n, r.k,
+                  a_strides, b_strides, operands.a, operands.b, bias ? operands.bias : nullptr,
+                  relu, operands.y);
   });
-  check_launch("direct_gemm");
 }
 
 }  // namespace whisker::cuda

@@ -1,18 +1,11 @@
 #include "core/cuda/gemm/gemm_algorithms.h"
 
-#include "core/cuda/autotune/driver_memory.h"
-#include "core/cuda/autotune/stopwatch.h"
-#include "core/cuda/runtime/add_time.h"
-#include "core/error.h"
-
-#include <algorithm>
+#include "core/cuda/ops/launchers.h"
 
 namespace whisker::cuda {
 namespace {
 
 constexpr int most_candidates = 16;
-// The most that cuBLASLt's Hopper kernels ask for.
-constexpr int64_t workspace_limit = int64_t{32} << 20;
 
 uint8_t alignment(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -21,87 +14,100 @@ uint8_t alignment(const void* pointer) {
   return bytes;
 }
 
+/// Serves without cuBLASLt, or where that has nothing, and is never stored in the table.
+class LastResort final : public GemmAlgorithm {
+ public:
+  LastResort(GemmAlgorithms& all, const GemmRequest& request, bool direct)
+      : all_(all), request_(request), direct_(direct) {}
+  std::string name() const override { return direct_ ? "direct" : "unfused"; }
+  void run(const KernelSite& site, const GemmOperands& operands, void*) const override {
+    direct_ ? direct_gemm(request_, operands, site.stream) : all_.run_unfused(request_, operands);
+  }
+
+ private:
+  GemmAlgorithms& all_;
+  GemmRequest request_;
+  bool direct_;
+};
+
 }  // namespace
 
-GemmAlgorithms::Choice GemmAlgorithms::decide(const GemmRequest& request,
-                                              const GemmOperands& operands) {
-  Choice choice{.gemm = std::make_unique<CublasLtGemm>(request), .algorithm = {}, .settled = true};
-  const cublasLtHandle_t handle = context_.cublas_lt();
-  if (const auto known = table_.find(gemm_rows, request.describe())) {
-    if (const auto algorithm = GemmAlgorithm::parse(*known)) {
-      choice.algorithm = choice.gemm->accept(handle, *algorithm, operands);
-    }
-  }
-  const bool fits =
-      choice.algorithm &&
-      (options_.deterministic || can_allocate(allocator_, choice.algorithm->workspace_bytes));
-  if (fits) return choice;
-  const auto first = choice.gemm->algorithms(handle, operands, workspace_limit, 1);
-  choice.algorithm.reset();
-  if (!first.empty()) choice.algorithm = first.front();
-  choice.settled = first.empty();
-  return choice;
-}
-
-void GemmAlgorithms::settle(const GemmRequest& request, const GemmOperands& operands,
-                            Choice& choice) {
-  choice.settled = true;
-  const SearchBudget::Use use(budget_);
-  Stopwatch stopwatch(context_, allocator_);
-  CublasLtGemm& gemm = *choice.gemm;
-  GemmAlgorithm best = *choice.algorithm;
-  float best_time = std::numeric_limits<float>::infinity();
-  for (const GemmAlgorithm& candidate :
-       gemm.algorithms(context_.cublas_lt(), operands, workspace_limit, most_candidates)) {
-    if (use.seconds() > budget_.worth(best_time)) break;
-    const DriverMemory workspace(allocator_, candidate.workspace_bytes);
-    const float time = stopwatch.median(
-        [&] {
-          gemm.run(context_.cublas_lt(), context_.stream(), candidate, operands, workspace.data());
-        },
-        best_time);
-    if (time < best_time) {
-      best_time = time;
-      best = candidate;
-    }
-  }
-  // Timing used memory outside the allocator, which may have a lower limit.
-  { const Scratch probe(allocator_, best.workspace_bytes); }
-  choice.algorithm = best;
-  table_.set(gemm_rows, request.describe(), choice.algorithm->text());
-}
-
-bool GemmAlgorithms::run(GemmRequest request, const GemmOperands& operands) {
+void GemmAlgorithms::run(GemmRequest request, const GemmOperands& operands) {
   request.a_alignment = alignment(operands.a);
   request.b_alignment = alignment(operands.b);
   request.y_alignment = alignment(operands.y);
   request.bias_alignment = alignment(operands.bias);
-  if (options_.without_libraries) {
-    if (request.epilogue == GemmEpilogue::row_sums) return false;
-    direct_gemm(request, operands, context_.stream());
-    return true;
+  TimedAlgorithms::run(request, operands);
+}
+
+void GemmAlgorithms::run_unfused(const GemmRequest& request, const GemmOperands& operands) {
+  GemmRequest plain = request;
+  plain.epilogue = GemmEpilogue::none;
+  const bool relu =
+      request.epilogue == GemmEpilogue::relu || request.epilogue == GemmEpilogue::bias_relu;
+  if (request.epilogue == GemmEpilogue::row_sums) {
+    output_gradient({.rows = request.k, .channels = request.m, .dtype = request.dtype}, {}, nullptr,
+                    operands.a, nullptr, operands.bias, context_, allocator_);
   }
-  auto found = choices_.find(request);
-  if (found == choices_.end()) {
-    const AddTime timer(context_.start_times().plans);
-    found = choices_.emplace(request, decide(request, operands)).first;
-  } else if (!found->second.settled && budget_.may_search(context_.stream())) {
-    try {
-      settle(request, operands, found->second);
-    } catch (const OutOfMemory&) {
-      // Untimed in this run: see Note [Choosing a convolution].
-    }
+  run(plain, {.a = operands.a, .b = operands.b, .y = operands.y});
+  if (request.epilogue == GemmEpilogue::row_sums) return;
+  bias_activation(
+      {.rows = request.batch * request.m, .channels = request.n, .dtype = request.dtype},
+      {relu ? Activation::relu : Activation::none},
+      request.epilogue == GemmEpilogue::relu ? nullptr : operands.bias, nullptr, operands.y,
+      context_.stream());
+}
+
+std::vector<GemmAlgorithms::Pointer> GemmAlgorithms::proposals(const GemmRequest& request,
+                                                               const GemmOperands& operands,
+                                                               int most) {
+  return std::make_shared<CublasLtGemm>(context_.cublas_lt(), request)->algorithms(operands, most);
+}
+
+GemmAlgorithms::Pointer GemmAlgorithms::named(const GemmRequest& request,
+                                              const GemmOperands& operands,
+                                              const std::string& name) {
+  if (options_.without_libraries) return nullptr;
+  return std::make_shared<CublasLtGemm>(context_.cublas_lt(), request)->named(name, operands);
+}
+
+GemmAlgorithms::Choice GemmAlgorithms::untimed(const GemmRequest& request,
+                                               const GemmOperands& operands) {
+  if (!options_.without_libraries) {
+    const auto first = proposals(request, operands, 1);
+    if (!first.empty()) return {.algorithm = first.front()};
   }
-  Choice& choice = found->second;
-  if (!choice.algorithm) {
-    if (request.epilogue != GemmEpilogue::none) return false;
-    direct_gemm(request, operands, context_.stream());
-    return true;
+  const bool direct = options_.without_libraries ? request.epilogue != GemmEpilogue::row_sums
+                                                 : request.epilogue == GemmEpilogue::none;
+  return {.algorithm = std::make_shared<LastResort>(*this, request, direct), .settled = true};
+}
+
+void GemmAlgorithms::propose(const GemmRequest& request, const GemmOperands& operands,
+                             const Pointer& /*present*/, const Search& search) {
+  for (const Pointer& candidate : proposals(request, operands, most_candidates)) {
+    if (!search.pays(0)) break;
+    search.consider(candidate->name(), [&] { return candidate; });
   }
-  const Scratch workspace(allocator_, choice.algorithm->workspace_bytes);
-  choice.gemm->run(context_.cublas_lt(), context_.stream(), *choice.algorithm, operands,
-                   workspace.data());
-  return true;
+}
+
+void linear_gemm(GemmAlgorithms& gemms, const LinearGeometry& g, bool tf32, const LinearOperands& o,
+                 cudaStream_t stream) {
+  const bool relu = g.activation.kind == Activation::relu;
+  const bool fused = relu || g.activation.kind == Activation::none;
+  GemmEpilogue epilogue = GemmEpilogue::none;
+  if (fused && o.bias) epilogue = relu ? GemmEpilogue::bias_relu : GemmEpilogue::bias;
+  if (fused && !o.bias && relu) epilogue = GemmEpilogue::relu;
+  gemms.run({.dtype = g.dtype,
+             .m = g.rows,
+             .n = g.out,
+             .k = g.in,
+             .transpose_b = true,
+             .epilogue = epilogue,
+             .tf32 = tf32},
+            {.a = o.x, .b = o.w, .y = o.y, .bias = const_cast<void*>(fused ? o.bias : nullptr)});
+  if (fused) return;
+  bias_activation({.rows = g.rows, .channels = g.out, .dtype = g.dtype}, g.activation, o.bias,
+                  nullptr, o.y, stream);
 }
 
 }  // namespace whisker::cuda

@@ -1,38 +1,46 @@
-// Chooses cuBLASLt's algorithm for a gemm: the autotune table's choice, or the heuristic's first;
-// for a request that comes again while searching is allowed, the fastest of the first sixteen by
-// timing. The direct kernel computes what cuBLASLt does not support. See Note [Choosing a
-// convolution] in core/cuda/convolution/conv_algorithms.h.
+// Chooses among cuBLASLt's algorithms: untimed its heuristic's first, by timing the fastest of the
+// first sixteen. What cuBLASLt does not support is computed without its epilogue, which follows in
+// a kernel of its own, or by the direct kernel. See Note [Choosing an algorithm] in
+// core/backend/autotuner.h.
 #pragma once
 
-#include "core/backend/request_hash.h"
-#include "core/cuda/autotune/autotuned.h"
+#include "core/backend/geometry.h"
+#include "core/cuda/autotune/timed_algorithms.h"
 #include "core/cuda/gemm/cublaslt_gemm.h"
-
-#include <unordered_map>
 
 namespace whisker::cuda {
 
-class GemmAlgorithms : Autotuned {
+class GemmAlgorithms final : public TimedAlgorithms<GemmRequest, GemmOperands> {
  public:
-  using Autotuned::Autotuned;
+  using TimedAlgorithms::TimedAlgorithms;
 
-  /// Computes `request` on the operands; fills in its alignments. False, having done nothing, when
-  /// cuBLASLt does not support the epilogue: run without it, then apply it.
-  bool run(GemmRequest request, const GemmOperands& operands);
-  /// Forgets the compiled choices: after a change of options or of the table.
-  void clear() { choices_.clear(); }
+  /// Fills in the request's alignments.
+  void run(GemmRequest request, const GemmOperands& operands);
+  /// The request's epilogue by a kernel of its own, around the gemm without it.
+  void run_unfused(const GemmRequest& request, const GemmOperands& operands);
 
  private:
-  struct Choice {
-    std::unique_ptr<CublasLtGemm> gemm;
-    std::optional<GemmAlgorithm> algorithm;  // nullopt: cuBLASLt has none
-    bool settled = false;                    // nothing more is tried in this run
-  };
-  Choice decide(const GemmRequest& request, const GemmOperands& operands);
-  /// Throws OutOfMemory when memory does not suffice to time the next candidate.
-  void settle(const GemmRequest& request, const GemmOperands& operands, Choice& choice);
+  Pointer named(const GemmRequest& request, const GemmOperands& operands,
+                const std::string& name) override;
+  Choice untimed(const GemmRequest& request, const GemmOperands& operands) override;
+  void propose(const GemmRequest& request, const GemmOperands& operands, const Pointer& present,
+               const Search& search) override;
 
-  std::unordered_map<GemmRequest, Choice, RequestHash> choices_;
+  std::vector<Pointer> proposals(const GemmRequest& request, const GemmOperands& operands,
+                                 int most);
 };
+
+/// x (rows, in), w (out, in), bias (out) or null, y (rows, out).
+struct LinearOperands {
+  const void* x = nullptr;
+  const void* w = nullptr;
+  const void* bias = nullptr;
+  void* y = nullptr;
+};
+
+/// y = f(x w^T + bias), with bias and activation in cuBLASLt's epilogue where supported; operands
+/// may be rounded to tf32 where `tf32`.
+void linear_gemm(GemmAlgorithms& gemms, const LinearGeometry& g, bool tf32,
+                 const LinearOperands& operands, cudaStream_t stream);
 
 }  // namespace whisker::cuda

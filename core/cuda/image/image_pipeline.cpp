@@ -10,8 +10,6 @@
 namespace whisker::cuda {
 namespace {
 
-constexpr auto planned_bytes = static_cast<int64_t>(sizeof(kernels::PlannedImage));
-
 int64_t aligned(int64_t bytes) {
   constexpr int64_t alignment = 256;
   return (bytes + alignment - 1) / alignment * alignment;
@@ -32,10 +30,7 @@ void check_extents(const ImageBatch& batch, const Tensor& inputs) {
 struct ImagePlan {
   int64_t weights = 0;  ///< i32 values
   int64_t between_bytes = 0;
-  int most_samples = 0;
-  int most_columns = 0;
-  int most_rows = 0;
-  int contrast_steps = 0;
+  kernels::LargestImage most;
 };
 
 int contrast_steps(const ImageRecord& record) {
@@ -66,10 +61,10 @@ ImagePlan plan_images(std::span<const ImageRecord> records,
     p.row_weights = p.weights + int64_t{1 + p.column_taps} * columns.count;
     plan.weights = p.row_weights + int64_t{1 + p.row_taps} * rows.count;
     plan.between_bytes += int64_t{3} * p.row_count * columns.count;
-    plan.most_samples = std::max({plan.most_samples, columns.count, rows.count});
-    plan.most_columns = std::max(plan.most_columns, columns.count);
-    plan.most_rows = std::max(plan.most_rows, p.row_count);
-    plan.contrast_steps = std::max(plan.contrast_steps, contrast_steps(record));
+    plan.most.samples = std::max({plan.most.samples, columns.count, rows.count});
+    plan.most.columns = std::max(plan.most.columns, columns.count);
+    plan.most.rows = std::max(plan.most.rows, p.row_count);
+    plan.most.contrast_steps = std::max(plan.most.contrast_steps, contrast_steps(record));
   }
   return plan;
 }
@@ -77,7 +72,7 @@ ImagePlan plan_images(std::span<const ImageRecord> records,
 }  // namespace
 
 CudaImagePipeline::CudaImagePipeline(Context& context, Allocator& allocator)
-    : context_(context), allocator_(allocator) {
+    : context_(context), slots_{Slot(allocator), Slot(allocator)}, work_(allocator) {
   check(cudaStreamCreateWithFlags(&placing_, cudaStreamNonBlocking), "making the placing stream");
 }
 
@@ -86,47 +81,15 @@ CudaImagePipeline::~CudaImagePipeline() {
   cudaStreamSynchronize(context_.copy_stream());
   cudaStreamSynchronize(placing_);
   cudaStreamDestroy(placing_);
-  for (Slot& slot : slots_) {
-    free(slot.bytes);
-    free(slot.placed);
-    free_planned(slot);
-  }
-  free(work_);
 }
 
-void CudaImagePipeline::free(Block& block) {
-  allocator_.deallocate(block.memory, std::exchange(block.bytes, 0), MemoryCategory::input);
-  block.memory = nullptr;
-}
-
-void CudaImagePipeline::free_planned(Slot& slot) {
-  allocator_.deallocate(slot.device_planned, std::exchange(slot.capacity, 0) * planned_bytes,
+bool CudaImagePipeline::Block::grow(int64_t bytes) {
+  if (bytes <= bytes_) return false;
+  allocator_.deallocate(std::exchange(memory_, nullptr), std::exchange(bytes_, 0),
                         MemoryCategory::input);
-  slot.device_planned = nullptr;
-  cudaFreeHost(std::exchange(slot.planned, nullptr));
-}
-
-// True when the memory is another one now. The old one is left to later work of the compute stream,
-// which has waited for all that the other streams did there.
-bool CudaImagePipeline::grow(Block& block, int64_t bytes) {
-  if (bytes <= block.bytes) return false;
-  free(block);
   const int64_t wanted = bytes + bytes / 8;
-  block.memory = static_cast<uint8_t*>(allocator_.allocate(wanted, MemoryCategory::input));
-  block.bytes = wanted;
-  return true;
-}
-
-bool CudaImagePipeline::grow_planned(Slot& slot, int64_t images) {
-  if (images <= slot.capacity) return false;
-  free_planned(slot);
-  void* pinned = nullptr;
-  check(cudaHostAlloc(&pinned, static_cast<size_t>(images * planned_bytes), cudaHostAllocPortable),
-        "allocating pinned memory");
-  slot.planned = static_cast<kernels::PlannedImage*>(pinned);
-  slot.device_planned = static_cast<kernels::PlannedImage*>(
-      allocator_.allocate(images * planned_bytes, MemoryCategory::input));
-  slot.capacity = images;
+  memory_ = static_cast<uint8_t*>(allocator_.allocate(wanted, MemoryCategory::input));
+  bytes_ = wanted;
   return true;
 }
 
@@ -134,8 +97,8 @@ bool CudaImagePipeline::grow_planned(Slot& slot, int64_t images) {
 // allocated.
 void CudaImagePipeline::keep_copies(const ImageBatch& batch, const Slot& slot) const {
   for (const ImageCopy& copy : batch.copies) {
-    check(cudaMemcpyAsync(copy.target, slot.bytes.memory + copy.at, static_cast<size_t>(copy.bytes),
-                          cudaMemcpyDeviceToDevice, placing_),
+    check(cudaMemcpyAsync(copy.target, slot.bytes.memory() + copy.at,
+                          static_cast<size_t>(copy.bytes), cudaMemcpyDeviceToDevice, placing_),
           "keeping images on the GPU");
   }
 }
@@ -155,16 +118,25 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
 
   int64_t bytes = 0;
   for (const ImagePiece& piece : batch.pieces) bytes = std::max(bytes, piece.at + piece.bytes);
-  bool allocated = grow_planned(slot, count);
-  const ImagePlan plan = plan_images(batch.records, {slot.planned, static_cast<size_t>(count)});
+  const int64_t planned_bytes = count * static_cast<int64_t>(sizeof(kernels::PlannedImage));
+  if (count > slot.capacity) {
+    void* pinned = nullptr;
+    check(cudaHostAlloc(&pinned, static_cast<size_t>(planned_bytes), cudaHostAllocPortable),
+          "allocating pinned memory");
+    slot.planned.reset(static_cast<kernels::PlannedImage*>(pinned));
+    slot.capacity = count;
+  }
+  const ImagePlan plan =
+      plan_images(batch.records, {slot.planned.get(), static_cast<size_t>(count)});
   const auto height = static_cast<int>(inputs.extent(1));
   const auto width = static_cast<int>(inputs.extent(2));
   const int64_t weight_bytes = aligned(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
   const int64_t pixel_bytes = aligned(int64_t{3} * count * height * width);
   const int64_t mean_bytes = count * most_jitter_steps * static_cast<int64_t>(sizeof(double));
-  allocated = grow(slot.bytes, bytes) || allocated;
-  allocated = grow(slot.placed, pixel_bytes + mean_bytes) || allocated;
-  allocated = grow(work_, weight_bytes + plan.between_bytes) || allocated;
+  bool allocated = slot.bytes.grow(aligned(bytes) + planned_bytes);
+  allocated = slot.placed.grow(pixel_bytes + mean_bytes) || allocated;
+  allocated = work_.grow(weight_bytes + plan.between_bytes) || allocated;
+  uint8_t* const device_planned = slot.bytes.memory() + aligned(bytes);
 
   const cudaStream_t copying = context_.copy_stream();
   const cudaStream_t computing = context_.stream();
@@ -176,36 +148,31 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
   }
   slot.keeper = std::move(keeper);
   for (const ImagePiece& piece : batch.pieces) {
-    check(cudaMemcpyAsync(slot.bytes.memory + piece.at, piece.host,
+    check(cudaMemcpyAsync(slot.bytes.memory() + piece.at, piece.host,
                           static_cast<size_t>(piece.bytes), cudaMemcpyHostToDevice, copying),
           "copying images to the GPU");
   }
-  check(
-      cudaMemcpyAsync(slot.device_planned, slot.planned, static_cast<size_t>(count * planned_bytes),
-                      cudaMemcpyHostToDevice, copying),
-      "copying image records to the GPU");
+  check(cudaMemcpyAsync(device_planned, slot.planned.get(), static_cast<size_t>(planned_bytes),
+                        cudaMemcpyHostToDevice, copying),
+        "copying image records to the GPU");
   slot.copied.record(copying);
   slot.copied.make_wait(placing_);
   keep_copies(batch, slot);
 
   const kernels::ImageLaunch launch{
-      .images = slot.device_planned,
-      .bytes = slot.bytes.memory,
-      .weights = reinterpret_cast<int32_t*>(work_.memory),
-      .between = work_.memory + weight_bytes,
-      .placed = slot.placed.memory,
-      .means = reinterpret_cast<double*>(slot.placed.memory + pixel_bytes),
+      .images = reinterpret_cast<const kernels::PlannedImage*>(device_planned),
+      .bytes = slot.bytes.memory(),
+      .weights = reinterpret_cast<int32_t*>(work_.memory()),
+      .between = work_.memory() + weight_bytes,
+      .placed = slot.placed.memory(),
+      .means = reinterpret_cast<double*>(slot.placed.memory() + pixel_bytes),
       .count = static_cast<int>(count),
       .height = height,
       .width = width,
       .gray = batch.channels == 1,
-      .most_samples = plan.most_samples,
-      .most_columns = plan.most_columns,
-      .most_rows = plan.most_rows,
-      .contrast_steps = plan.contrast_steps,
-      .mix = pixel_mix(batch.mix)};
+      .mix = pixel_mix(batch.mix),
+      .most = plan.most};
   kernels::place_images(placing_, launch);
-  kernels::mean_grays(placing_, launch);
   slot.placed_there.record(placing_);
   if (batch.decoded) static_cast<const CudaDecodedImages&>(*batch.decoded).mark_used(placing_);
   slot.placed_there.make_wait(computing);

@@ -33,29 +33,41 @@ class CudaImagePipeline final : public ImagePipeline {
 
  private:
   /// Device memory that grows and never shrinks.
-  struct Block {
-    uint8_t* memory = nullptr;
-    int64_t bytes = 0;
+  class Block {
+   public:
+    explicit Block(Allocator& allocator) : allocator_(allocator) {}
+    ~Block() { allocator_.deallocate(memory_, bytes_, MemoryCategory::input); }
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+
+    uint8_t* memory() const { return memory_; }
+    /// True when the memory is another one now. The old one is left to later work of the compute
+    /// stream, which has waited for all that the other streams did there.
+    bool grow(int64_t bytes);
+
+   private:
+    Allocator& allocator_;
+    uint8_t* memory_ = nullptr;
+    int64_t bytes_ = 0;
+  };
+  struct FreeHost {
+    void operator()(void* pinned) const { cudaFreeHost(pinned); }
   };
   struct Slot {
-    Block bytes;
-    Block placed;                              // ImageLaunch::placed, then its means
-    kernels::PlannedImage* planned = nullptr;  // pinned
-    kernels::PlannedImage* device_planned = nullptr;
-    int64_t capacity = 0;  // planned images
+    explicit Slot(Allocator& allocator) : bytes(allocator), placed(allocator) {}
+
+    Block bytes;   // the batch's, then planned images
+    Block placed;  // ImageLaunch::placed, then its means
+    std::unique_ptr<kernels::PlannedImage, FreeHost> planned;  // pinned
+    int64_t capacity = 0;                                      // planned images
     Event copied;
     Event placed_there;
     Event used;
     std::shared_ptr<const void> keeper;
   };
-  bool grow(Block& block, int64_t bytes);
-  bool grow_planned(Slot& slot, int64_t images);
-  void free(Block& block);
-  void free_planned(Slot& slot);
   void keep_copies(const ImageBatch& batch, const Slot& slot) const;
 
   Context& context_;
-  Allocator& allocator_;
   cudaStream_t placing_ = nullptr;
   std::array<Slot, 2> slots_;
   Block work_;  // ImageLaunch::weights, then `between`

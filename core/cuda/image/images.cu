@@ -200,11 +200,11 @@ __global__ void __launch_bounds__(finish_threads)
 
 void place_images(cudaStream_t stream, const ImageLaunch& launch) {
   const auto images = static_cast<unsigned>(launch.count);
-  weigh_axes<<<dim3(blocks_for(launch.most_samples, axis_threads), 2, images), axis_threads, 0,
+  weigh_axes<<<dim3(blocks_for(launch.most.samples, axis_threads), 2, images), axis_threads, 0,
                stream>>>(launch.images, launch.weights);
   check_launch("weigh_axes");
-  resample_columns<<<dim3(blocks_for(launch.most_columns, tile_columns),
-                          blocks_for(launch.most_rows, column_pass_threads * column_pass_rows),
+  resample_columns<<<dim3(blocks_for(launch.most.columns, tile_columns),
+                          blocks_for(launch.most.rows, column_pass_threads * column_pass_rows),
                           images),
                      dim3(tile_columns, column_pass_threads), 0, stream>>>(
       launch.images, launch.bytes, launch.weights, launch.between);
@@ -214,10 +214,7 @@ void place_images(cudaStream_t stream, const ImageLaunch& launch) {
                   dim3(tile_columns, row_pass_threads), 0, stream>>>(
       launch.images, launch.weights, launch.between, launch.placed, launch.height, launch.width);
   check_launch("resample_rows");
-}
-
-void mean_grays(cudaStream_t stream, const ImageLaunch& launch) {
-  for (int number = 0; number < launch.contrast_steps; ++number) {
+  for (int number = 0; number < launch.most.contrast_steps; ++number) {
     mean_gray<<<static_cast<unsigned>(launch.count), mean_threads, 0, stream>>>(launch, number);
     check_launch("mean_gray");
   }

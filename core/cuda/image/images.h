@@ -26,6 +26,14 @@ struct PlannedImage {
   int row_count = 0;
 };
 
+/// The largest of a batch's images.
+struct LargestImage {
+  int samples = 0;  ///< of one axis after resampling
+  int columns = 0;  ///< after resampling
+  int rows = 0;     ///< row_count
+  int contrast_steps = 0;
+};
+
 /// Device memory and extents of one batch.
 struct ImageLaunch {
   const PlannedImage* images = nullptr;  // (N)
@@ -38,17 +46,12 @@ struct ImageLaunch {
   int height = 0;
   int width = 0;
   bool gray = false;
-  int most_samples = 0;    ///< of one axis after resampling
-  int most_columns = 0;    ///< after resampling
-  int most_rows = 0;       ///< row_count
-  int contrast_steps = 0;  ///< of the image that has most
   PixelMix mix = {};
+  LargestImage most = {};
 };
 
-/// Resamples, flips and places: `placed` is written.
+/// Resamples, flips and places: `placed` is written, and `means` where a contrast step needs one.
 void place_images(cudaStream_t stream, const ImageLaunch& launch);
-/// Mean grays before each contrast step: `means` is written where one is needed.
-void mean_grays(cudaStream_t stream, const ImageLaunch& launch);
 /// Warps, jitters, normalises, erases and mixes `placed` into inputs (N, H, W, channels) of f32,
 /// bf16 or f16.
 void finish_images(cudaStream_t stream, const ImageLaunch& launch, DType dtype, void* inputs,

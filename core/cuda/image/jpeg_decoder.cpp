@@ -25,7 +25,7 @@ CudaDecodedImages::CudaDecodedImages(std::shared_ptr<FreeList<Block>> pool, int6
 
 // What one batch at a time is decoded with.
 struct CudaJpegDecoder::Lane {
-  explicit Lane(const Nvjpeg& library) : state(library) {
+  explicit Lane(Nvjpeg& opened) : library(opened), state(opened) {
     // nvJPEG's few kernels go before the blocks of the network's that wait for a multiprocessor:
     // behind them a batch would take as long as a step.
     int lowest = 0, highest = 0;
@@ -33,10 +33,14 @@ struct CudaJpegDecoder::Lane {
     check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest),
           "making a decoding stream");
   }
-  ~Lane() { cudaStreamDestroy(stream); }
+  ~Lane() {
+    if (is_lost(stream)) library.abandon();
+    cudaStreamDestroy(stream);
+  }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
+  Nvjpeg& library;
   Nvjpeg::State state;
   cudaStream_t stream = nullptr;
   Event done;
@@ -46,6 +50,7 @@ CudaJpegDecoder::CudaJpegDecoder(Context& context) : context_(context) {}
 
 CudaJpegDecoder::~CudaJpegDecoder() {
   context_.enter_to_free();
+  if (is_lost(context_.copy_stream())) library_.abandon();
 }
 
 std::string CudaJpegDecoder::description() const {

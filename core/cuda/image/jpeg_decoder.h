@@ -46,7 +46,7 @@ class CudaDecodedImages final : public DecodedImages {
 
 class CudaJpegDecoder final : public JpegDecoder {
  public:
-  /// For the thread's device, that of `context`. Throws device when nvJPEG is not there or does not
+  /// `context` is that of the thread's device. Throws device when nvJPEG is not there or does not
   /// start.
   explicit CudaJpegDecoder(Context& context);
   ~CudaJpegDecoder() override;

@@ -14,48 +14,43 @@ inline bool is_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
-/// A tensor that is read; null when it is undefined.
-class AlignedInput {
- public:
-  AlignedInput(Context& context, Allocator& allocator, const Tensor& tensor)
-      : data_(tensor.defined() ? tensor.raw() : nullptr) {
-    if (is_aligned(data_)) return;
-    copy_.emplace(allocator, tensor.bytes());
-    check(cudaMemcpyAsync(copy_->data(), data_, static_cast<size_t>(tensor.bytes()),
-                          cudaMemcpyDeviceToDevice, context.stream()),
-          "aligning an operand");
-    data_ = copy_->data();
-  }
-  void* data() const { return data_; }
+/// Enqueues a copy within the device's memory.
+inline void copy_on_device(cudaStream_t stream, const void* from, void* to, int64_t bytes) {
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
+        "copying an operand");
+}
 
- private:
-  void* data_;
-  std::optional<Scratch> copy_;
-};
-
-/// A tensor that is written; null when it is undefined. Call finish() after the work that writes
-/// it was enqueued.
-class AlignedOutput {
+/// A tensor that is read or written; null when it is undefined.
+class AlignedOperand {
  public:
-  AlignedOutput(Context& context, Allocator& allocator, const Tensor& tensor)
+  AlignedOperand(Context& context, Allocator& allocator, const Tensor& tensor)
       : context_(context), tensor_(tensor), data_(tensor.defined() ? tensor.raw() : nullptr) {
-    if (is_aligned(data_)) return;
-    copy_.emplace(allocator, tensor.bytes());
-    data_ = copy_->data();
+    if (!is_aligned(data_)) data_ = copy_.emplace(allocator, tensor.bytes()).data();
   }
   void* data() const { return data_; }
-  void finish() {
-    if (!copy_) return;
-    check(cudaMemcpyAsync(tensor_.raw(), data_, static_cast<size_t>(tensor_.bytes()),
-                          cudaMemcpyDeviceToDevice, context_.stream()),
-          "storing a result");
-  }
 
- private:
+ protected:
   Context& context_;
   const Tensor& tensor_;
   void* data_;
   std::optional<Scratch> copy_;
+};
+
+class AlignedInput : public AlignedOperand {
+ public:
+  AlignedInput(Context& context, Allocator& allocator, const Tensor& tensor)
+      : AlignedOperand(context, allocator, tensor) {
+    if (copy_) copy_on_device(context.stream(), tensor.raw(), data_, tensor.bytes());
+  }
+};
+
+/// Call finish() after the work that writes it was enqueued.
+class AlignedOutput : public AlignedOperand {
+ public:
+  using AlignedOperand::AlignedOperand;
+  void finish() {
+    if (copy_) copy_on_device(context_.stream(), data_, tensor_.raw(), tensor_.bytes());
+  }
 };
 
 }  // namespace whisker::cuda

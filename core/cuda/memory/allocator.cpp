@@ -142,6 +142,57 @@ Allocator::Blocks::iterator Allocator::put_back(Blocks::iterator block) noexcept
   return block;
 }
 
+int64_t Allocator::graph_pool_bytes() const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  for (const auto& [address, block] : blocks_) sum += block.pool == Pool::graph ? block.bytes : 0;
+  return sum;
+}
+
+Allocator::GraphMemory::GraphMemory(Allocator& allocator) : allocator_(allocator) {
+  const std::lock_guard lock(allocator.mutex_);
+  ++allocator.graphs_;
+}
+
+Allocator::GraphMemory::~GraphMemory() {
+  const std::lock_guard lock(allocator_.mutex_);
+  if (--allocator_.graphs_ == 0) allocator_.dissolve_graph_pool();
+}
+
+void Allocator::GraphMemory::capture(const std::function<void()>& work) {
+  const auto set_capturing = [&](bool capturing) {
+    const std::lock_guard lock(allocator_.mutex_);
+    if (capturing && allocator_.capturing_) {
+      fail(ErrorKind::internal, "cuda:{}: a capture runs already", allocator_.context_.device());
+    }
+    allocator_.capturing_ = capturing;
+    allocator_.capturer_ = std::this_thread::get_id();
+  };
+  set_capturing(true);
+  try {
+    work();
+  } catch (...) {
+    set_capturing(false);
+    throw;
+  }
+  set_capturing(false);
+}
+
+void Allocator::dissolve_graph_pool() {
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->second.pool != Pool::graph) continue;
+    if (block->second.free) {
+      mark_used(block);
+      block->second.withheld = true;
+    }
+    block->second.pool = Pool::main;
+  }
+  growing_[static_cast<size_t>(Pool::graph)] = nullptr;
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->second.withheld) block = put_back(block);
+  }
+}
+
 MemoryStats Allocator::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;

@@ -8,6 +8,7 @@
 #include "core/memory/memory.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,10 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+namespace whisker {
+class CapturedGraph;
+}  // namespace whisker
 
 namespace whisker::cuda {
 
@@ -63,24 +68,15 @@ class Allocator {
   /// Bytes that only captured graphs may use.
   int64_t graph_pool_bytes() const;
 
-  /// The calling thread allocates from the graph pool. See Note [Graph pool].
-  class CaptureScope {
-   public:
-    explicit CaptureScope(Allocator& allocator);
-    ~CaptureScope();
-    CaptureScope(const CaptureScope&) = delete;
-    CaptureScope& operator=(const CaptureScope&) = delete;
-
-   private:
-    Allocator& allocator_;
-  };
-  /// Held by every captured graph: keeps its memory in the graph pool.
+  /// Held by every captured graph: keeps its memory in the graph pool. See Note [Graph pool].
   class GraphMemory {
    public:
     explicit GraphMemory(Allocator& allocator);
     ~GraphMemory();
     GraphMemory(const GraphMemory&) = delete;
     GraphMemory& operator=(const GraphMemory&) = delete;
+    /// Runs work(), during which the calling thread allocates from the graph pool.
+    void capture(const std::function<void()>& work);
 
    private:
     Allocator& allocator_;
@@ -147,6 +143,11 @@ class Allocator {
 /// Memory of the current device from the driver (free it with cudaFree), or null when it has none
 /// left; also while capturing.
 char* allocated_by_driver(int64_t bytes);
+
+/// The work that the calling thread enqueues in work(), to be replayed, with memory from the graph
+/// pool (Note [Graph pool]). Throws what work() throws, and device when it cannot be captured.
+std::unique_ptr<CapturedGraph> captured(Context& context, Allocator& allocator,
+                                        const std::function<void()>& work);
 
 /// Device memory for the length of a scope, counted as workspace. Work enqueued on the compute
 /// stream within the scope may use it: its next user is ordered after that.

@@ -1,5 +1,6 @@
-#include "core/cuda/memory/capture.h"
-
+// Captured work: a CUDA graph, recorded from the compute stream and launched into it.
+#include "core/backend/backend.h"
+#include "core/cuda/memory/allocator.h"
 #include "core/cuda/runtime/check.h"
 
 #include <memory>
@@ -13,7 +14,8 @@ class Graph final : public CapturedGraph {
   /// The calling thread's work goes into this graph while `work` runs.
   Graph(Context& context, Allocator& allocator, const std::function<void()>& work)
       : context_(context), memory_(allocator) {
-    const cudaGraph_t recorded = record(allocator, work);
+    cudaGraph_t recorded = nullptr;
+    memory_.capture([&] { recorded = record(work); });
     cudaGraphExec_t made = nullptr;
     const cudaError_t error = cudaGraphInstantiate(&made, recorded, 0);
     executable_.reset(made);
@@ -29,8 +31,7 @@ class Graph final : public CapturedGraph {
 
  private:
   // Thread-local: other threads (the loader's) may call CUDA meanwhile.
-  cudaGraph_t record(Allocator& allocator, const std::function<void()>& work) {
-    const Allocator::CaptureScope scope(allocator);
+  cudaGraph_t record(const std::function<void()>& work) {
     check(cudaStreamBeginCapture(context_.stream(), cudaStreamCaptureModeThreadLocal),
           "beginning a capture");
     cudaGraph_t recorded = nullptr;

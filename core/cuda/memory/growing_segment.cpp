@@ -2,6 +2,7 @@
 #include "core/cuda/memory/growing_segment.h"
 
 #include "core/cuda/runtime/check.h"
+#include "core/cuda/runtime/libraries.h"
 #include "core/error.h"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ constexpr int64_t largest_piece = int64_t{32} << 20;
 
 /// The driver's functions, found at run time: the library is not linked with the driver.
 struct Driver {
+  bool complete = true;
   PFN_cuDeviceGetAttribute_v2000 device_attribute = find("cuDeviceGetAttribute", 2000);
   PFN_cuMemGetAllocationGranularity_v10020 granularity = find("cuMemGetAllocationGranularity");
   PFN_cuMemAddressReserve_v10020 reserve = find("cuMemAddressReserve");
@@ -26,25 +28,13 @@ struct Driver {
   PFN_cuMemUnmap_v10020 unmap = find("cuMemUnmap");
   PFN_cuMemSetAccess_v10020 set_access = find("cuMemSetAccess");
 
-  bool complete() const {
-    return device_attribute && granularity && reserve && release_addresses && create && release &&
-           map && unmap && set_access;
-  }
-
  private:
-  struct Found {
-    void* function = nullptr;
-    template <class F>
-    operator F*() const {  // NOLINT: one expression per member above
-      return reinterpret_cast<F*>(function);
-    }
-  };
-  static Found find(const char* name, unsigned version = 10020) {
-    Found found;
+  FoundFunction find(const char* name, unsigned version = 10020) {
+    FoundFunction found;
     cudaDriverEntryPointQueryResult result{};
-    const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found.function, version,
-                                                               cudaEnableDefault, &result);
-    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) found.function = nullptr;
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion(name, &found.address, version, cudaEnableDefault, &result);
+    complete = complete && error == cudaSuccess && result == cudaDriverEntryPointSuccess;
     return found;
   }
 };
@@ -61,15 +51,10 @@ CUmemAllocationProp memory_of(int device) {
   return properties;
 }
 
-/// What cudaFree does by itself.
-void wait_for_all_work() {
-  check(cudaDeviceSynchronize(), "waiting before device memory is given back");
-}
-
 }  // namespace
 
 std::unique_ptr<GrowingSegment> GrowingSegment::on(int device) {
-  if (!driver().complete()) return nullptr;
+  if (!driver().complete) return nullptr;
   int can_map = 0;
   driver().device_attribute(&can_map, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                             device);
@@ -160,7 +145,8 @@ void GrowingSegment::unmap_last() {
 
 void GrowingSegment::shrink(const char* first) {
   if (chunks_.empty() || end() - chunks_.back().bytes < first) return;
-  wait_for_all_work();
+  // What cudaFree does by itself.
+  check(cudaDeviceSynchronize(), "waiting before device memory is given back");
   while (!chunks_.empty() && end() - chunks_.back().bytes >= first) unmap_last();
 }
 

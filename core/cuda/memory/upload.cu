@@ -1,12 +1,13 @@
 // The ring of pinned memory, and the kernel of small uploads. The kernel reads host memory through
 // unified addressing (CUDA C++ Programming Guide, "Mapped Memory"): whole words where the target is
 // aligned, then the remaining bytes.
-#include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/upload.h"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace whisker::cuda {
 namespace {
@@ -34,26 +35,17 @@ __global__ void __launch_bounds__(block_threads)
 
 /// `pinned` is 16-byte aligned.
 void copy_by_kernel(cudaStream_t stream, const void* pinned, void* device, int64_t bytes) {
-  const auto* const from = static_cast<const uint8_t*>(pinned);
-  auto* const to = static_cast<uint8_t*>(device);
+  const auto launch = [&]<class Word>() {
+    launch_kernel(stream, "upload", grid_for(bytes / int64_t{sizeof(Word)}), copy_kernel<Word>,
+                  pinned, device, bytes);
+  };
   const auto address = reinterpret_cast<uintptr_t>(device);
-  if (address % sizeof(uint4) == 0) {
-    copy_kernel<uint4><<<grid_for(bytes / 16), block_threads, 0, stream>>>(from, to, bytes);
-  } else if (address % sizeof(uint32_t) == 0) {
-    copy_kernel<uint32_t><<<grid_for(bytes / 4), block_threads, 0, stream>>>(from, to, bytes);
-  } else {
-    copy_kernel<uint8_t><<<grid_for(bytes), block_threads, 0, stream>>>(from, to, bytes);
-  }
-  check_launch("upload");
+  if (address % sizeof(uint4) == 0) return launch.operator()<uint4>();
+  if (address % sizeof(uint32_t) == 0) return launch.operator()<uint32_t>();
+  launch.operator()<uint8_t>();
 }
 
 }  // namespace
-
-Uploader::~Uploader() {
-  for (const Part& part : parts_) cudaEventDestroy(part.copied);
-  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-  cudaFreeHost(ring_);
-}
 
 void Uploader::upload(const void* host, void* device, int64_t bytes) {
   context_.enter();
@@ -73,7 +65,7 @@ void Uploader::upload(const void* host, void* device, int64_t bytes) {
                             cudaMemcpyHostToDevice, context_.stream()),
             "copying to the GPU");
     }
-    check(cudaEventRecord(parts_.back().copied, context_.stream()), "marking an upload");
+    parts_.back().copied->record(context_.stream());
   }
 }
 
@@ -98,20 +90,13 @@ int64_t Uploader::reserve(int64_t bytes) {
   next_ += length;
   const auto overlaps = [&](const Part& part) { return part.begin < next_ && begin < part.end; };
   while (std::any_of(parts_.begin(), parts_.end(), overlaps)) retire_first();
-  cudaEvent_t event = nullptr;
-  if (events_.empty()) {
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
-  } else {
-    event = events_.back();
-    events_.pop_back();
-  }
-  parts_.push_back({begin, next_, event});
+  parts_.push_back({begin, next_, events_.take_or_make()});
   return begin;
 }
 
 void Uploader::retire_first() {
-  check(cudaEventSynchronize(parts_.front().copied), "waiting for an upload");
-  events_.push_back(parts_.front().copied);
+  parts_.front().copied->wait();
+  events_.give(std::move(parts_.front().copied));
   parts_.pop_front();
 }
 

@@ -4,18 +4,20 @@
 #pragma once
 
 #include "core/cuda/runtime/context.h"
+#include "core/cuda/runtime/streams.h"
+#include "core/memory/free_list.h"
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
-#include <vector>
 
 namespace whisker::cuda {
 
 class Uploader {
  public:
   explicit Uploader(Context& context) : context_(context) {}
-  ~Uploader();
+  ~Uploader() { cudaFreeHost(ring_); }
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
 
@@ -26,7 +28,7 @@ class Uploader {
   // A part of the ring that a copy may still read, until its event.
   struct Part {
     int64_t begin, end;
-    cudaEvent_t copied;
+    std::unique_ptr<Event> copied;
   };
 
   void grow(int64_t bytes);
@@ -38,8 +40,8 @@ class Uploader {
   char* ring_ = nullptr;
   int64_t size_ = 0;
   int64_t next_ = 0;
-  std::deque<Part> parts_;           // in the order of their copies
-  std::vector<cudaEvent_t> events_;  // of retired parts, for the next ones
+  std::deque<Part> parts_;  // in the order of their copies
+  FreeList<Event> events_;  // of retired parts, for the next ones
 };
 
 }  // namespace whisker::cuda

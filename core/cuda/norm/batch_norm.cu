@@ -1,10 +1,11 @@
 // Batch normalisation in two passes: the first reads and adds up, the second reads and writes. The
 // second runs through the rows in reverse, since the L2 cache still holds the last ones. Statistics
 // from known channel sums: one thread per channel.
-#include "core/cuda/norm/batch_norm.cuh"
-#include "core/cuda/norm/batch_norm.h"
+#include "core/backend/fused_ops.h"
+#include "core/cuda/norm/normalization.h"
+#include "core/cuda/norm/row_pass.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 // Rows that the first pass loads ahead, 64 KiB per multiprocessor: with half of that, both passes
@@ -12,11 +13,16 @@ namespace {
 constexpr int rows_ahead = 8;
 constexpr int map_blocks = 3;  // of the second pass, per multiprocessor
 
-/// Results of the first pass: f32 (channels).
-struct Statistics {
-  float* mean;
-  float* inv_std;
-};
+using Running = BasicRunningStatistics<Operand>;
+
+/// The pending running statistics of channel c, from those before and the batch's.
+__device__ void store_running(const Running& running, int64_t c, float mean, float batch_mean,
+                              float variance, float batch_variance) {
+  const auto kept = static_cast<float>(1 - running.momentum);
+  const auto added = static_cast<float>(running.momentum);
+  running.pending_mean.as<float>()[c] = kept * mean + added * batch_mean;
+  running.pending_variance.as<float>()[c] = kept * variance + added * batch_variance;
+}
 
 // Sums are of deviations from a value near the mean, against cancellation: the average of four rows
 // (Chan, Golub and LeVeque 1983, "shifted data").
@@ -39,15 +45,15 @@ __device__ void load_shift(const T* x, const ChannelLayout& t, int64_t channel, 
 
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads, 1)
-    statistics_kernel(ChannelLayout t, float epsilon, const T* x, Statistics out, Running running,
-                      float2* partials, uint32_t* tickets) {
+    statistics_kernel(ChannelLayout t, SumsMemory memory, float epsilon, const T* x, float* means,
+                      float* inv_std, Running running) {
   wait_for_previous();
   __shared__ float tile_shift[tile_channels];
   const int64_t channel = own_channel<V>(t), summed = summed_channel<V>(t);
   float running_mean = 0, running_variance = 0;  // read early: the last block need not wait
-  if (running.mean && summed < t.channels) {
-    running_mean = running.mean[summed];
-    running_variance = running.variance[summed];
+  if (running.mean.data && summed < t.channels) {
+    running_mean = running.mean.as<float>()[summed];
+    running_variance = running.variance.as<float>()[summed];
   }
   float shift[V];
   const auto prepare = [&] {
@@ -56,17 +62,8 @@ __global__ void __launch_bounds__(channel_sums_threads, 1)
 #pragma unroll
     for (unsigned v = 0; v < V; ++v) tile_shift[threadIdx.x * V + v] = shift[v];
   };
-  const auto load = [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); };
-  const auto add = [&](const RowPosition&, const PackBytes<T, V>& loaded, float(&sum)[V],
-                       float(&squares)[V]) {
-    float in[V];
-    to_floats<T>(loaded, in);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const float deviation = in[v] - shift[v];
-      sum[v] += deviation;
-      squares[v] = fmaf(deviation, deviation, squares[v]);
-    }
+  const auto add = [&](int v, float& sum, float& squares, float value) {
+    add_deviation(value - shift[v], sum, squares);
   };
   const auto finish = [&](int64_t c, float sum, float squares) {
     const auto rows = static_cast<float>(t.rows);
@@ -74,147 +71,141 @@ __global__ void __launch_bounds__(channel_sums_threads, 1)
     float spread = squares - sum * offset;
     if (spread < 0) spread = 0;  // by rounding; keeps NaN
     const float mean = tile_shift[threadIdx.x] + offset;
-    out.mean[c] = mean;
-    out.inv_std[c] = 1 / sqrtf(spread / rows + epsilon);
-    if (!running.mean) return;
+    means[c] = mean;
+    inv_std[c] = 1 / sqrtf(spread / rows + epsilon);
+    if (!running.mean.data) return;
     const float variance = spread / fmaxf(rows - 1, 1.0f);
-    running.pending_mean[c] = running.kept * running_mean + running.added * mean;
-    running.pending_variance[c] = running.kept * running_variance + running.added * variance;
+    store_running(running, c, running_mean, mean, running_variance, variance);
   };
-  two_channel_sums<V, rows_ahead>(t, partials, tickets, load, prepare, add, finish);
+  sum_rows<T, V, rows_ahead>(t, memory, prepare, add, finish, x);
 }
 
-/// clip is none, relu and relu6: between a lowest and a highest value.
-enum class Curve { clip, hard_swish, silu };
-
-// y = f(z + residual). Constant statistics have a variance, those of a batch `inv_std`.
-template <class T, int V, Curve F>
+// p.y = f(z + residual); f is hard_swish, silu, or by default between a lowest and a highest value.
+// Constant statistics have a variance, those of a batch p.inv_std.
+template <class T, int V, Activation F>
 __global__ void __launch_bounds__(block_threads, map_blocks)
-    normalise_kernel(ChannelLayout t, float lowest, float highest, const T* x, const T* residual,
-                     T* y, Channels gamma, Channels beta, const float* mean, const float* inv_std,
+    normalise_kernel(ChannelLayout t, float lowest, float highest, DeviceNorm p, const T* residual,
                      const float* variance, float epsilon) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
-  if (channel >= t.channels) return;
-  float center[V], scale[V], shift[V];
+  NormFactors<V> norm;
   const auto prepare = [&] {
     float inverse[V];
-    load<V>(gamma, channel, scale);
-    load<V>(beta, channel, shift);
-    const float* const spread = variance ? variance : inv_std;
-    load(mean, channel, center);
-    load(spread, channel, inverse);
+    load<V>(p.gamma, channel, norm.scale);
+    load<V>(p.beta, channel, norm.shift);
+    load(p.mean.as<float>(), channel, norm.center);
+    load(variance ? variance : p.inv_std.as<float>(), channel, inverse);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
+      norm.scale[v] *= variance ? 1 / sqrtf(inverse[v] + epsilon) : inverse[v];
     }
   };
-  struct Row {
-    PackBytes<T, V> x, residual;
+  const auto y = [&](int v, float x, float added) {
+    float z = norm.z(v, x);
+    if (residual) z += added;
+    return F == Activation::none ? clipped(z, lowest, highest) : activate({F}, z);
   };
-  const auto load_row = [&](const RowPosition& position) {
-    Row loaded;
-    loaded.x = load_pack_bytes_once<V>(x, position.at);
-    if (residual) loaded.residual = load_pack_bytes_once<V>(residual, position.at);
-    return loaded;
-  };
-  const auto use = [&](const RowPosition& position, const Row& loaded) {
-    float in[V], added[V], out[V];
-    to_floats<T>(loaded.x, in);
-    to_floats<T>(loaded.residual, added);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      float z = normalised(in[v], center[v], scale[v], shift[v]);
-      if (residual) z += added[v];
-      if constexpr (F == Curve::clip) z = clipped(z, lowest, highest);
-      if constexpr (F == Curve::hard_swish) z = activate({Activation::hard_swish}, z);
-      if constexpr (F == Curve::silu) z = activate({Activation::silu}, z);
-      out[v] = z;
-    }
-    store_pack<V>(y, position.at, rounded<T>(out));
-  };
-  for_rows_reversed<V, 4>(t, load_row, prepare, use);
+  map_rows<T, V, 4, Walk::reversed_once>(t, p.y.as<T>(), prepare, y, p.x.as<const T>(),
+                                         IfGiven<T>{residual});
 }
 
 template <class T, int V>
-void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                const BatchNorm& p, const Running& running) {
-  const ChannelLayout t = sums_layout(context, g.rows, g.channels, V);
-  const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, t.grid(), t.threads(), statistics_kernel<T, V>, t,
-             static_cast<float>(g.epsilon), static_cast<const T*>(p.x),
-             Statistics{p.mean, p.inv_std}, running, partials.as<float2>(), context.tickets());
-  check_launch("batch_norm statistics");
+void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g, const T* x,
+                const Tensor& mean, const Tensor& inv_std, const RunningStatistics& running) {
+  launch_sums("batch_norm statistics", context, allocator,
+              sums_layout(context, g.rows, g.channels, V), statistics_kernel<T, V>,
+              static_cast<float>(g.epsilon), x, f32(mean), f32(inv_std), running.map(f32_operand));
 }
 
 template <class T, int V>
-void normalise(Context& context, const BatchNormGeometry& g, const BatchNorm& p, bool training) {
-  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V);
-  const ChannelLayout t = map_layout(context, sums, V, map_blocks);
+void normalise(Context& context, const BatchNormGeometry& g, const DeviceNorm& p,
+               const Operand& residual, const float* variance) {
   const Activation f = g.activation.kind;
-  const auto launch = [&]<Curve F>() {
-    launch_pdl(context, t.grid(), t.threads(), normalise_kernel<T, V, F>, t,
-               f == Activation::none ? -INFINITY : 0, f == Activation::relu6 ? 6 : INFINITY,
-               static_cast<const T*>(p.x), static_cast<const T*>(p.residual), static_cast<T*>(p.y),
-               p.gamma, p.beta, p.mean, p.inv_std, training ? nullptr : p.variance,
-               static_cast<float>(g.epsilon));
+  const auto launch = [&]<Activation F>() {
+    launch_map<V>("batch_norm", context, sums_layout(context, g.rows, g.channels, V), map_blocks,
+                  normalise_kernel<T, V, F>, f == Activation::none ? -INFINITY : 0,
+                  f == Activation::relu6 ? 6 : INFINITY, p, residual.as<const T>(), variance,
+                  static_cast<float>(g.epsilon));
   };
-  if (f == Activation::hard_swish) return launch.template operator()<Curve::hard_swish>();
-  if (f == Activation::silu) return launch.template operator()<Curve::silu>();
-  launch.template operator()<Curve::clip>();
+  if (f == Activation::hard_swish) return launch.template operator()<Activation::hard_swish>();
+  if (f == Activation::silu) return launch.template operator()<Activation::silu>();
+  launch.template operator()<Activation::none>();
 }
 
 // A spread below zero by rounding becomes zero; NaN stays.
 __global__ void __launch_bounds__(block_threads)
-    statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, BatchNorm p,
-                              Running running) {
+    statistics_of_sums_kernel(int64_t channels, int64_t rows, float epsilon, const float* sums,
+                              float* means, float* inv_std, float* variances, Running running) {
   wait_for_previous();
   const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   if (c >= channels) return;
   const auto count = static_cast<double>(rows);
-  const double offset = p.sums[c] / count;
-  const double mean = p.sums[2 * channels + c] + offset;
-  double spread = p.sums[channels + c] - p.sums[c] * offset;
+  const double offset = sums[c] / count;
+  const double mean = sums[2 * channels + c] + offset;
+  double spread = sums[channels + c] - sums[c] * offset;
   if (spread < 0) spread = 0;
   const auto variance = static_cast<float>(spread / count);
-  p.mean[c] = static_cast<float>(mean);
-  if (p.variance) p.variance[c] = variance;
-  p.inv_std[c] = 1 / sqrtf(variance + epsilon);
-  if (!running.mean) return;
+  means[c] = static_cast<float>(mean);
+  if (variances) variances[c] = variance;
+  inv_std[c] = 1 / sqrtf(variance + epsilon);
+  if (!running.mean.data) return;
   const auto unbiased = static_cast<float>(spread / (count > 1 ? count - 1 : 1));
-  running.pending_mean[c] =
-      running.kept * running.mean[c] + running.added * static_cast<float>(mean);
-  running.pending_variance[c] = running.kept * running.variance[c] + running.added * unbiased;
+  store_running(running, c, running.mean.as<float>()[c], static_cast<float>(mean),
+                running.variance.as<float>()[c], unbiased);
 }
 
 }  // namespace
 
-void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                           const BatchNorm& p, const Running& running) {
-  if (!p.sums) {
-    const auto run = [&]<class T, int V>() { statistics<T, V>(context, allocator, g, p, running); };
-    return with_packs(g.dtype, g.channels, run, p.x);
+DeviceNorm device_norm(const TrainingNorm& norm) {
+  return device_norm(NormSaved{.x = norm.x,
+                               .gamma = norm.gamma,
+                               .beta = norm.beta,
+                               .mean = norm.mean,
+                               .inv_std = norm.inv_std});
+}
+
+void kernels::batch_norm_statistics(Context& context, Allocator& allocator,
+                                    const TrainingNorm& norm) {
+  const BatchNormGeometry& g = norm.geometry;
+  if (!norm.sums.defined()) {
+    const void* const x = norm.x.raw();
+    const auto run = [&]<class T, int V>() {
+      statistics<T, V>(context, allocator, g, static_cast<const T*>(x), norm.mean, norm.inv_std,
+                       norm.running);
+    };
+    return with_packs(g.dtype, g.channels, run, x);
   }
   launch_pdl(context, blocks_of(g.channels), block_threads, statistics_of_sums_kernel, g.channels,
-             g.rows, static_cast<float>(g.epsilon), p, running);
+             g.rows, static_cast<float>(g.epsilon), f32(norm.sums), f32(norm.mean),
+             f32(norm.inv_std), f32(norm.variance), norm.running.map(f32_operand));
   check_launch("statistics of sums");
 }
 
-void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                      const BatchNorm& p, const Running& running) {
+void Normalization::batch_norm_train(const BatchNormGeometry& g, const NormInputs& in,
+                                     const NormOutputs& out, const RunningStatistics& running) {
+  context_.enter();
+  const DeviceNorm p = device_norm(in, out);
+  const Operand residual = operand(in.residual);
   const auto run = [&]<class T, int V>() {
-    statistics<T, V>(context, allocator, g, p, running);
-    normalise<T, V>(context, g, p, true);
+    statistics<T, V>(context_, allocator_, g, p.x.as<const T>(), out.mean, out.inv_std, running);
+    normalise<T, V>(context_, g, p, residual, nullptr);
   };
-  with_packs(g.dtype, g.channels, run, p.x, p.residual, p.y);
-  check_launch("batch_norm");
+  with_packs(g.dtype, g.channels, run, p.x.data, residual.data, p.y.data);
 }
 
-void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p) {
-  with_packs(
-      g.dtype, g.channels, [&]<class T, int V>() { normalise<T, V>(context, g, p, false); }, p.x,
-      p.residual, p.y);
-  check_launch("batch_norm");
+void Normalization::batch_norm_inference(const BatchNormGeometry& g, const NormInputs& in,
+                                         const KnownStatistics& statistics, const Tensor& y) {
+  context_.enter();
+  const DeviceNorm p = device_norm(in, {.y = y, .mean = statistics.mean, .inv_std = no_tensor});
+  const Operand residual = operand(in.residual);
+  const auto run = [&]<class T, int V>() {
+    normalise<T, V>(context_, g, p, residual, f32(statistics.variance));
+  };
+  with_packs(g.dtype, g.channels, run, p.x.data, residual.data, p.y.data);
 }
 
-}  // namespace whisker::cuda::kernels
+std::shared_ptr<NormalizationKernels> make_normalization(CudaDevice& device) {
+  return std::make_shared<Normalization>(device);
+}
+
+}  // namespace whisker::cuda

@@ -1,65 +1,46 @@
-// Batch normalisation over x (rows, channels) of f32, bf16 or f16. Statistics are f32;
-// gamma, beta and their gradients f32 or as x.
+// The operands of a norm in kernels, and passes of batch normalisation that fused kernels begin
+// with.
 #pragma once
 
-#include "core/backend/geometry.h"
-#include "core/cuda/device_code/channels.h"
+#include "core/backend/normalization.h"
 #include "core/cuda/memory/allocator.h"
-
-#include <cuda_runtime_api.h>
+#include "core/cuda/memory/operand.h"
 
 namespace whisker {
-struct RunningStatistics;
 struct TrainingNorm;
 }  // namespace whisker
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 
-struct BatchNorm {
-  const void* x = nullptr;         // (rows, channels)
-  const void* residual = nullptr;  // (rows, channels) or null
-  void* y = nullptr;               // (rows, channels)
-  Channels gamma = {}, beta = {};
-  const float* sums = nullptr;  // (3, channels) as SummedOutput's, or null
-  float* mean = nullptr;        // (channels)
-  float* inv_std = nullptr;     // (channels); written in training
-  float* variance = nullptr;    // (channels), biased; read in inference, written from sums
-};
-/// whisker::RunningStatistics with pointers, (channels) each or all null.
-struct Running {
-  const float* mean = nullptr;
-  const float* variance = nullptr;
-  float* pending_mean = nullptr;
-  float* pending_variance = nullptr;
-  float kept = 0, added = 0;  // 1 - momentum and momentum
-  static Running of(const RunningStatistics& running);
-};
-void batch_norm_train(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                      const BatchNorm& p, const Running& running);
-/// Only the first pass of training: mean, inv_std and `running` from p.x; where p.sums is not
-/// null, from those, and p.variance too.
-void batch_norm_statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                           const BatchNorm& p, const Running& running);
-/// batch_norm_statistics of operands that are tensors.
+using DeviceNorm = BasicNormSaved<Operand>;
+using DeviceNormGrads = BasicNormGrads<Operand>;
+using DeviceUnsummedGrads = BasicUnsummedGrads<Operand>;
+
+/// Throws internal where x is not f32.
+inline Operand f32_operand(const Tensor& x) {
+  return {f32(x)};
+}
+/// Throws internal where the statistics are not f32.
+inline DeviceNorm device_norm(const NormSaved& norm) {
+  f32(norm.mean);
+  f32(norm.inv_std);
+  return norm.map(operand);
+}
+inline DeviceNorm device_norm(const NormInputs& in, const NormOutputs& out) {
+  return device_norm(NormSaved{.x = in.x,
+                               .gamma = in.gamma,
+                               .beta = in.beta,
+                               .y = out.y,
+                               .mean = out.mean,
+                               .inv_std = out.inv_std});
+}
+DeviceNorm device_norm(const TrainingNorm& norm);
+
+namespace kernels {
+
+/// The first pass of training: writes mean, inv_std and the pending running statistics, from norm.x
+/// or, where they are defined, from norm.sums; from those the variance, too, where it is defined.
 void batch_norm_statistics(Context& context, Allocator& allocator, const TrainingNorm& norm);
-void batch_norm_inference(Context& context, const BatchNormGeometry& g, const BatchNorm& p);
-
-/// As NormalizationKernels::batch_norm_backward; null is undefined.
-struct BatchNormGradient {
-  const void* x = nullptr;       // (rows, channels)
-  const void* y = nullptr;       // (rows, channels)
-  const void* dy = nullptr;      // (rows, channels)
-  const void* factor = nullptr;  // (images, channels) of dy; then fewer than 2^31 rows
-  const void* more = nullptr;    // (rows, channels), beside a factor (images, channels): added
-  Channels gamma = {}, beta = {};
-  const float* mean = nullptr;     // (channels)
-  const float* inv_std = nullptr;  // (channels)
-  void* dx = nullptr;              // (rows, channels)
-  Channels dgamma = {}, dbeta = {};
-  void* dresidual = nullptr;  // (rows, channels)
-};
-void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                         const BatchNormGradient& p);
 
 /// Coefficients of dx = scale dz + (x - mean) slope + shift, f32 (channels) each, or null.
 struct InputCoefficients {
@@ -67,9 +48,11 @@ struct InputCoefficients {
   float* shift = nullptr;
   float rows = 0;  // of the statistics
 };
-/// Only the first pass of batch_norm_backward, over any rows that contain all of dy: dgamma, dbeta,
-/// `k` and p.dresidual = dz. relu's slope comes from p.x.
+/// The first pass of batch_norm_backward alone, over any rows that contain all of dy: writes
+/// out.dgamma, out.dbeta, `k` and out.dresidual = dz. relu's slope comes from norm.x.
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                              const BatchNormGradient& p, const InputCoefficients& k);
+                              const DeviceNorm& norm, const DeviceUnsummedGrads& dy,
+                              const DeviceNormGrads& out, const InputCoefficients& k);
 
-}  // namespace whisker::cuda::kernels
+}  // namespace kernels
+}  // namespace whisker::cuda

@@ -1,18 +1,12 @@
 // Batch normalisation's gradients in two passes: the first adds up dz and dz (x - mean), the second
 // computes dx from these sums, from the last row to the first. Where squeeze-and-excitation scaled
 // y, both compute dy from what they are given in its place: see Gate.
-#include "core/cuda/kernels/walk.cuh"
-#include "core/cuda/norm/batch_norm.cuh"
-#include "core/cuda/norm/batch_norm.h"
+#include "core/cuda/norm/normalization.h"
+#include "core/cuda/norm/row_pass.cuh"
+#include "core/cuda/ops/walk.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
-
-/// Channels of a thread: with 16-byte packs, factors, sums and pending loads would not leave a
-/// multiprocessor 32 warps.
-constexpr int half_pack(int pack) {
-  return pack > 1 ? pack / 2 : pack;
-}
 
 /// f'(z) in dz = f'(z) dy. That of relu and relu6 is computed from y or from x, through z.
 enum class Slope { one, y, x, hard_swish, silu };
@@ -35,27 +29,6 @@ struct Rounds<half_t> {
   static constexpr float zero = 0x1p-25f, six = 6 - 0x1p-9f;
 };
 
-/// Per-channel factors of z for a thread's channels.
-template <int V>
-struct Factors {
-  float center[V] = {}, scale[V] = {}, shift[V] = {};
-};
-// All loads before the first use: each would else wait for the one before.
-template <Slope S, int V>
-__device__ Factors<V> factors_of(const BatchNormGradient& p, int64_t channel) {
-  Factors<V> f;
-  float inverse[V] = {};
-  if (p.x && p.mean) load(p.mean, channel, f.center);
-  if (reads_z(S) || p.dx) {
-    load(p.inv_std, channel, inverse);
-    load<V>(p.gamma, channel, f.scale);
-  }
-  if (reads_z(S)) load<V>(p.beta, channel, f.shift);
-#pragma unroll
-  for (int v = 0; v < V; ++v) f.scale[v] *= inverse[v];
-  return f;
-}
-
 /// The activation of hard_swish and silu.
 constexpr ActivationSpec curve_of(Slope s) {
   return {s == Slope::silu ? Activation::silu : Activation::hard_swish};
@@ -72,9 +45,9 @@ struct Gate {
   uint32_t channels;
   Divisors<uint32_t> positions;  // of an image: the only extent
 
-  static Gate of(const BatchNormGeometry& g, const BatchNormGradient& p) {
-    return {static_cast<const T*>(p.factor), static_cast<const T*>(p.more),
-            static_cast<uint32_t>(g.channels), Divisors<uint32_t>(1, {g.h * g.w})};
+  static Gate of(const BatchNormGeometry& g, const DeviceUnsummedGrads& dy) {
+    return {dy.factor.as<const T>(), dy.second.as<const T>(), static_cast<uint32_t>(g.channels),
+            Divisors<uint32_t>(1, {g.h * g.w})};
   }
   template <int V>
   __device__ PackBytes<T, V> gradient(const PackBytes<T, V>& dy, int64_t row,
@@ -100,6 +73,14 @@ struct Gate {
   }
 };
 
+/// The operands of both passes, and the least value that relu6 makes 6; NaN for relu.
+struct Gradient {
+  DeviceNorm norm;
+  DeviceUnsummedGrads dy;
+  DeviceNormGrads out;
+  float six;
+};
+
 /// The tensors that a pass reads (rows, channels): dy always, y where the slope comes from it, the
 /// others where they are not null. G is NoGate, or Gate in place of `more`.
 template <class T, int V, Slope S, class G>
@@ -109,22 +90,34 @@ struct GradientRows {
   const T* y;
   const T* dy;
   const T* more;  // added to dy
-  float six;      // the least value that relu6 makes 6; NaN for relu
+  float six;
   G gate;
   int64_t channel;  // the thread's first
+
+  __device__ GradientRows(const Gradient& p, const G& of_dy, int64_t first)
+      : x(p.norm.x.as<const T>()),
+        y(p.norm.y.as<const T>()),
+        dy(p.dy.first.as<const T>()),
+        more(p.dy.second.as<const T>()),
+        six(p.six),
+        gate(of_dy),
+        channel(first) {}
 
   struct Row {
     PackBytes<T, V> x, y, dy, more;
   };
+  template <Walk walk>
   __device__ Row load(int64_t at) const {
-    return load(at, [](const T* from, int64_t i) { return load_pack_bytes<V>(from, i); });
-  }
-  __device__ Row load_once(int64_t at) const {
-    return load(at, [](const T* from, int64_t i) { return load_pack_bytes_once<V>(from, i); });
+    Row row;
+    load_into<T, V, walk>(row.dy, dy, at);
+    load_into<T, V, walk>(row.x, IfGiven<T>{x}, at);
+    if constexpr (S == Slope::y) load_into<T, V, walk>(row.y, y, at);
+    if constexpr (!gated) load_into<T, V, walk>(row.more, IfGiven<T>{more}, at);
+    return row;
   }
   /// dz, rounded to T, and x - center. See Note [relu's gradient and NaN] in
   /// core/reference/activation_functions.h.
-  __device__ void read(const RowPosition& position, const Row& row, const Factors<V>& f,
+  __device__ void read(const RowPosition& position, const Row& row, const NormFactors<V>& f,
                        float (&dz)[V], float (&deviation)[V]) const {
     float in[V], out[V];
     if constexpr (gated) {
@@ -145,7 +138,7 @@ struct GradientRows {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       deviation[v] = in[v] - f.center[v];
-      const float z = normalised(in[v], f.center[v], f.scale[v], f.shift[v]);
+      const float z = f.z(v, in[v]);
       if constexpr (is_curve) dz[v] = activation_gradient(curve_of(S), z, dz[v]);
       if (S == Slope::x && (z <= Rounds<T>::zero || z >= six)) dz[v] = 0;
       if (S == Slope::y && (out[v] <= 0 || out[v] >= six)) dz[v] = 0;
@@ -154,40 +147,34 @@ struct GradientRows {
   }
 
  private:
-  template <class Load>
-  __device__ Row load(int64_t at, const Load& load_bytes) const {
-    Row row;
-    row.dy = load_bytes(dy, at);
-    if (x) row.x = load_bytes(x, at);
-    if constexpr (S == Slope::y) row.y = load_bytes(y, at);
-    if (!gated && more) row.more = load_bytes(more, at);
-    return row;
-  }
   __device__ static void round(float (&values)[V]) {
     const Pack<T, V> pack = rounded<T>(values);
     to_floats<T>(reinterpret_cast<const PackBytes<T, V>&>(pack), values);
   }
 };
 
+template <int V, Slope S>
+__device__ NormFactors<V> factors_of(const Gradient& p, int64_t channel) {
+  const bool centered = p.norm.x.data && p.norm.mean.data;
+  return NormFactors<V>::of(p.norm, channel, centered, reads_z(S) || p.out.dx.data, reads_z(S));
+}
+
 constexpr int map_blocks = 4;  // of the second pass, per multiprocessor
 
 // sum(dz), sum(dz (x - mean)) and dresidual = dz. x null: only dbeta is computed.
 template <class T, int V, Slope S, class G>
 __global__ void __launch_bounds__(most_sums_threads)
-    gradient_sums_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients out,
-                         float2* partials, uint32_t* tickets, G gate) {
+    gradient_sums_kernel(ChannelLayout t, SumsMemory memory, Gradient p,
+                         kernels::InputCoefficients k, G gate) {
   wait_for_previous();
-  const GradientRows<T, V, S, G> in{static_cast<const T*>(p.x),
-                                    static_cast<const T*>(p.y),
-                                    static_cast<const T*>(p.dy),
-                                    static_cast<const T*>(p.more),
-                                    six,
-                                    gate,
-                                    own_channel<V>(t)};
-  auto* dresidual = static_cast<T*>(p.dresidual);
-  Factors<V> f;
-  const auto prepare = [&] { f = factors_of<S, V>(p, own_channel<V>(t)); };
-  const auto load_row = [&](const RowPosition& position) { return in.load(position.at); };
+  const int64_t channel = own_channel<V>(t);
+  const GradientRows<T, V, S, G> in(p, gate, channel);
+  auto* dresidual = p.out.dresidual.as<T>();
+  NormFactors<V> f;
+  const auto prepare = [&] { f = factors_of<V, S>(p, channel); };
+  const auto load_row = [&](const RowPosition& position) {
+    return in.template load<Walk::chunk>(position.at);
+  };
   const auto add = [&](const RowPosition& position, const auto& row, float(&sum)[V],
                        float(&correlation)[V]) {
     float dz[V], deviation[V];
@@ -200,46 +187,41 @@ __global__ void __launch_bounds__(most_sums_threads)
     }
   };
   const auto finish = [&](int64_t c, float sum, float correlation) {
-    const float inverse = in.x ? p.inv_std[c] : 0;
-    const float gamma = out.slope ? load(p.gamma, c) : 0;
-    if (p.dbeta.data) store(p.dbeta, c, sum);
-    if (p.dgamma.data) store(p.dgamma, c, correlation * inverse);
-    if (out.slope) {
-      const float scale = inverse * gamma;
-      out.slope[c] = -scale * inverse * inverse * correlation / out.rows;
-      out.shift[c] = -scale * sum / out.rows;
-    }
+    const float inverse = in.x ? p.norm.inv_std.as<float>()[c] : 0;
+    const float gamma = k.slope ? load(p.norm.gamma, c) : 0;
+    store_parameters(p.out, c, sum, correlation * inverse);
+    if (!k.slope) return;
+    const ThroughStatistics through(inverse * gamma, inverse, sum, correlation, k.rows);
+    k.slope[c] = through.slope;
+    k.shift[c] = through.shift;
   };
-  two_channel_sums<V, 5>(t, partials, tickets, load_row, prepare, add, finish);
+  two_channel_sums<V, 5>(t, memory, load_row, prepare, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
 // dz is dresidual where the first pass wrote it, else it is recomputed.
 template <class T, int V, Slope S, class G>
 __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
-    input_gradient_kernel(ChannelLayout t, BatchNormGradient p, float six, InputCoefficients k,
-                          G gate) {
+    input_gradient_kernel(ChannelLayout t, Gradient p, kernels::InputCoefficients k, G gate) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
-  if (channel >= t.channels) return;
-  Factors<V> f;
+  NormFactors<V> f;
   float slope[V] = {}, shift[V] = {};
   const auto prepare = [&] {
-    f = factors_of<S, V>(p, channel);
+    f = factors_of<V, S>(p, channel);
     if (!k.slope) return;
     load(k.slope, channel, slope);
     load(k.shift, channel, shift);
   };
-  const bool of_x = k.slope || reads_z(S);
-  const GradientRows<T, V, S, G> in{of_x ? static_cast<const T*>(p.x) : nullptr,
-                                    static_cast<const T*>(p.y),
-                                    static_cast<const T*>(p.dresidual ? p.dresidual : p.dy),
-                                    p.dresidual ? nullptr : static_cast<const T*>(p.more),
-                                    six,
-                                    gate,
-                                    channel};
-  auto* dx = static_cast<T*>(p.dx);
-  const auto load_row = [&](const RowPosition& position) { return in.load_once(position.at); };
+  const auto* const dz = p.out.dresidual.as<const T>();
+  GradientRows<T, V, S, G> in(p, gate, channel);
+  in.x = k.slope || reads_z(S) ? in.x : nullptr;
+  in.dy = dz ? dz : in.dy;
+  in.more = dz ? nullptr : in.more;
+  auto* const dx = p.out.dx.as<T>();
+  const auto load_row = [&](const RowPosition& position) {
+    return in.template load<Walk::reversed_once>(position.at);
+  };
   for_rows_reversed<V, 4>(t, load_row, prepare, [&](const RowPosition& position, const auto& row) {
     float d[V], deviation[V];
     in.read(position, row, f, d, deviation);
@@ -252,85 +234,81 @@ __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
   });
 }
 
-template <class T, int V, Slope S, class G = NoGate>
-void gradient_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
-                   const BatchNormGradient& p, float six, const InputCoefficients& k,
-                   const G& gate = {}) {
-  const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, t.grid(), t.threads(), gradient_sums_kernel<T, V, S, G>, t, p, six, k,
-             partials.as<float2>(), context.tickets(), gate);
-  check_launch("batch_norm_backward sums");
-}
-
 template <class T, int V, Slope S, class G>
-void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-              const BatchNormGradient& p, const G& gate) {
-  const bool through_statistics = p.dx && g.training;
+void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g, Gradient p,
+              const G& gate) {
+  const bool through_statistics = p.out.dx.data && g.training;
   const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
-  const float six = g.activation.kind == Activation::relu6 ? least_six : NAN;
+  p.six = g.activation.kind == Activation::relu6 ? least_six : NAN;
   const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
   const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
-  InputCoefficients k;
+  kernels::InputCoefficients k;
   if (through_statistics) {
     k = {.slope = coefficients.as<float>(),
          .shift = coefficients.as<float>() + g.channels,
          .rows = static_cast<float>(g.rows)};
   }
-  if (through_statistics || p.dgamma.data || p.dbeta.data || p.dresidual) {
-    gradient_sums<T, V, S>(context, allocator, sums, p, six, k, gate);
+  if (through_statistics || p.out.dgamma.data || p.out.dbeta.data || p.out.dresidual.data) {
+    launch_sums("batch_norm_backward sums", context, allocator, sums,
+                gradient_sums_kernel<T, V, S, G>, p, k, gate);
   }
-  if (!p.dx) return;
-  const ChannelLayout t = map_layout(context, sums, V, map_blocks);
-  if (p.dresidual) {
-    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, Slope::one, NoGate>, t,
-               p, six, k, NoGate{});
-  } else {
-    launch_pdl(context, t.grid(), t.threads(), input_gradient_kernel<T, V, S, G>, t, p, six, k,
-               gate);
-  }
-  check_launch("batch_norm_backward");
+  if (!p.out.dx.data) return;
+  const auto launch = [&](auto kernel, const auto& of_dy) {
+    launch_map<V>("batch_norm_backward", context, sums, map_blocks, kernel, p, k, of_dy);
+  };
+  p.out.dresidual.data ? launch(input_gradient_kernel<T, V, Slope::one, NoGate>, NoGate{})
+                       : launch(input_gradient_kernel<T, V, S, G>, gate);
 }
 
 }  // namespace
 
-void batch_norm_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                         const BatchNormGradient& p) {
+void Normalization::batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
+                                        const UnsummedGrads& dy, const NormGrads& out) {
+  context_.enter();
+  const Gradient p{device_norm(saved), dy.map(operand), out.map(operand), NAN};
   const auto run = [&]<class T, int pack>() {
     constexpr int V = half_pack(pack);
     const auto with_slope = [&](const auto& gate) {
+      const auto with = [&]<Slope S>() { backward<T, V, S>(context_, allocator_, g, p, gate); };
       switch (g.activation.kind) {
         case Activation::relu:
         case Activation::relu6:
           // Without a residual z is computed from x, which is read anyway: each pass reads one
           // tensor less.
-          return p.x && (p.dx || !p.y) && !g.residual
-                     ? backward<T, V, Slope::x>(context, allocator, g, p, gate)
-                     : backward<T, V, Slope::y>(context, allocator, g, p, gate);
+          return p.norm.x.data && (p.out.dx.data || !p.norm.y.data) && !g.residual
+                     ? with.template operator()<Slope::x>()
+                     : with.template operator()<Slope::y>();
         case Activation::hard_swish:
-          return backward<T, V, Slope::hard_swish>(context, allocator, g, p, gate);
+          return with.template operator()<Slope::hard_swish>();
         case Activation::silu:
-          return backward<T, V, Slope::silu>(context, allocator, g, p, gate);
+          return with.template operator()<Slope::silu>();
         default:
-          return backward<T, V, Slope::one>(context, allocator, g, p, gate);
+          return with.template operator()<Slope::one>();
       }
     };
-    p.factor ? with_slope(Gate<T>::of(g, p)) : with_slope(NoGate{});
+    p.dy.factor.data ? with_slope(Gate<T>::of(g, p.dy)) : with_slope(NoGate{});
   };
-  with_packs(g.dtype, g.channels, run, p.x, p.y, p.dy, p.more, p.factor, p.dx, p.dresidual);
+  with_packs(g.dtype, g.channels, run, p.norm.x.data, p.norm.y.data, p.dy.first.data,
+             p.dy.second.data, p.dy.factor.data, p.out.dx.data, p.out.dresidual.data);
 }
 
-void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                              const BatchNormGradient& p, const InputCoefficients& k) {
+void kernels::batch_norm_gradient_sums(Context& context, Allocator& allocator,
+                                       const BatchNormGeometry& g, const DeviceNorm& norm,
+                                       const DeviceUnsummedGrads& dy, const DeviceNormGrads& out,
+                                       const InputCoefficients& k) {
+  const Gradient p{norm, dy, out, NAN};
   const auto run = [&]<class T, int pack>() {
     constexpr int V = half_pack(pack);
-    const ChannelLayout t = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
-    if (g.activation.kind == Activation::relu) {
-      gradient_sums<T, V, Slope::x>(context, allocator, t, p, NAN, k);
-    } else {
-      gradient_sums<T, V, Slope::one>(context, allocator, t, p, NAN, k);
-    }
+    const auto launch = [&](auto kernel) {
+      launch_sums("batch_norm_backward sums", context, allocator,
+                  sums_layout(context, g.rows, g.channels, V, most_sums_threads), kernel, p, k,
+                  NoGate{});
+    };
+    g.activation.kind == Activation::relu ? launch(gradient_sums_kernel<T, V, Slope::x, NoGate>)
+                                          : launch(gradient_sums_kernel<T, V, Slope::one, NoGate>);
   };
-  with_packs(g.dtype, g.channels, run, p.x, p.dy, p.more, p.dresidual);
+  with_packs(g.dtype, g.channels, run, p.norm.x.data, p.dy.first.data, p.dy.second.data,
+             p.out.dresidual.data);
 }
 
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

@@ -5,62 +5,48 @@
 // Backward: a pass over x and dy leaves two sums per example and channel. Those are added up over
 // the examples to dbeta and dgamma, always in one order, and over a group's channels to what dx
 // needs; a second pass writes dx.
-#include "core/cuda/norm/group_norm.h"
-#include "core/cuda/norm/two_channel_sums.cuh"
+#include "core/cuda/norm/normalization.h"
+#include "core/cuda/norm/row_pass.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 constexpr int64_t most_examples = 65535;  // of gridDim.z; blocks go on to the examples behind
 
-// Calls body(n) for every example of this block.
+// Calls body(n, first element of n) for every example n of this block.
 template <class Body>
 __device__ void for_each_example(const GroupNormGeometry& g, const Body& body) {
   for (int64_t n = blockIdx.z; n < g.n; n += gridDim.z) {
-    body(n);
+    body(n, n * g.positions * g.channels);
     __syncthreads();  // shared memory is free again
   }
 }
 
 // Partial sums and tickets of this block's example; unused where there is one chunk.
-__device__ float2* own_partials(const ChannelLayout& t, float2* partials) {
-  return partials + int64_t{blockIdx.z} * t.chunks * t.channels;
-}
-__device__ uint32_t* own_tickets(uint32_t* tickets) {
-  return tickets + blockIdx.z * gridDim.x;
+__device__ SumsMemory own_memory(const ChannelLayout& t, const SumsMemory& memory) {
+  return {memory.partials + int64_t{blockIdx.z} * t.chunks * t.channels,
+          memory.tickets + blockIdx.z * gridDim.x};
 }
 
 // moments (n, channels): mean, and the sum of squared deviations from it. Sums are of differences
 // from the channel's first value: no cancellation, whatever the mean.
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads, 1)
-    channel_moments_kernel(GroupNormGeometry g, ChannelLayout t, const T* from, float2* moments,
-                           float2* partials, uint32_t* tickets) {
+    channel_moments_kernel(GroupNormGeometry g, ChannelLayout t, SumsMemory memory, const T* from,
+                           float2* moments) {
   const auto positions = static_cast<float>(g.positions);
-  for_each_example(g, [&](int64_t n) {
-    const T* x = from + n * g.positions * g.channels;
+  for_each_example(g, [&](int64_t n, int64_t at) {
+    const T* x = from + at;
     float shift[V];
-    two_channel_sums<V, 4>(
-        t, own_partials(t, partials), own_tickets(tickets),
-        [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); },
-        [&] {
-          const Pack<T, V> first = load_pack<V>(x, own_channel<V>(t));
-#pragma unroll
-          for (int v = 0; v < V; ++v) shift[v] = to_f32(first.at[v]);
-        },
-        [&](const RowPosition&, const PackBytes<T, V>& bytes, float(&sum)[V], float(&squares)[V]) {
-          const Pack<T, V> in = unpack<T, V>(bytes);
-#pragma unroll
-          for (int v = 0; v < V; ++v) {
-            const float d = to_f32(in.at[v]) - shift[v];
-            sum[v] += d;
-            squares[v] = fmaf(d, d, squares[v]);
-          }
-        },
-        [&](int64_t c, float sum, float squares) {
-          const float d = sum / positions;
-          moments[n * g.channels + c] = {to_f32(x[c]) + d, fmaxf(squares - sum * d, 0)};
-        });
+    const auto prepare = [&] { to_floats<T>(load_pack_bytes<V>(x, own_channel<V>(t)), shift); };
+    const auto add = [&](int v, float& sum, float& squares, float value) {
+      add_deviation(value - shift[v], sum, squares);
+    };
+    const auto finish = [&](int64_t c, float sum, float squares) {
+      const float d = sum / positions;
+      moments[n * g.channels + c] = {to_f32(x[c]) + d, fmaxf(squares - sum * d, 0)};
+    };
+    sum_rows<T, V, 4>(t, own_memory(t, memory), prepare, add, finish, x);
   });
 }
 
@@ -107,91 +93,60 @@ __device__ void for_own_channels(const GroupNormGeometry& g, const ChannelLayout
 
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads)
-    normalise_groups_kernel(GroupNormGeometry g, ChannelLayout t, GroupNorm p) {
-  for_each_example(g, [&](int64_t n) {
-    const T* x = static_cast<const T*>(p.x) + n * g.positions * g.channels;
-    T* y = static_cast<T*>(p.y) + n * g.positions * g.channels;
-    float center[V], scale[V], shift[V];
-    for_chunk_rows<V, 4>(
-        t, [&](const RowPosition& position) { return load_pack_bytes<V>(x, position.at); },
-        [&] {
-          for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
-            center[v] = p.mean[s];
-            scale[v] = p.inv_std[s] * load(p.gamma, c);
-            shift[v] = load(p.beta, c);
-          });
-        },
-        [&](const RowPosition& position, const PackBytes<T, V>& bytes) {
-          Pack<T, V> pack = unpack<T, V>(bytes);
-#pragma unroll
-          for (int v = 0; v < V; ++v) {
-            pack.at[v] = from_f32<T>(fmaf(to_f32(pack.at[v]) - center[v], scale[v], shift[v]));
-          }
-          store_pack<V>(y, position.at, pack);
-        });
+    normalise_groups_kernel(GroupNormGeometry g, ChannelLayout t, DeviceNorm p) {
+  for_each_example(g, [&](int64_t n, int64_t at) {
+    NormFactors<V> norm;
+    const auto prepare = [&] {
+      for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
+        norm.center[v] = p.mean.as<float>()[s];
+        norm.scale[v] = p.inv_std.as<float>()[s] * load(p.gamma, c);
+        norm.shift[v] = load(p.beta, c);
+      });
+    };
+    map_rows<T, V, 4, Walk::chunk>(
+        t, p.y.as<T>() + at, prepare, [&](int v, float x) { return norm.z(v, x); },
+        p.x.as<const T>() + at);
   });
 }
-
-template <class T, int V>
-struct GradientRow {
-  PackBytes<T, V> dy, x;
-};
 
 // sums (n, channels) of dy and of dy times the normalised x. x null: only those of dy are used.
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads)
-    channel_gradients_kernel(GroupNormGeometry g, ChannelLayout t, GroupNormGradient p,
-                             float2* sums, float2* partials, uint32_t* tickets) {
-  for_each_example(g, [&](int64_t n) {
-    const int64_t example = n * g.positions * g.channels;
-    const T* x = p.x ? static_cast<const T*>(p.x) + example : nullptr;
-    const T* dy = static_cast<const T*>(p.dy) + example;
+    channel_gradients_kernel(GroupNormGeometry g, ChannelLayout t, SumsMemory memory, DeviceNorm p,
+                             const T* grads, float2* sums) {
+  for_each_example(g, [&](int64_t n, int64_t at) {
+    const T* x = p.x.data ? p.x.as<const T>() + at : nullptr;
     float center[V] = {}, inverse[V] = {};
-    two_channel_sums<V, 4>(
-        t, own_partials(t, partials), own_tickets(tickets),
-        [&](const RowPosition& position) {
-          GradientRow<T, V> row{};
-          row.dy = load_pack_bytes<V>(dy, position.at);
-          if (x) row.x = load_pack_bytes<V>(x, position.at);
-          return row;
-        },
-        [&] {
-          if (!x) return;
-          for_own_channels<V>(g, t, n, [&](int v, int64_t, int64_t s) {
-            center[v] = p.mean[s];
-            inverse[v] = p.inv_std[s];
-          });
-        },
-        [&](const RowPosition&, const GradientRow<T, V>& row, float(&sum)[V],
-            float(&correlation)[V]) {
-          const Pack<T, V> gradient = unpack<T, V>(row.dy), in = unpack<T, V>(row.x);
-#pragma unroll
-          for (int v = 0; v < V; ++v) {
-            const float d = to_f32(gradient.at[v]);
-            sum[v] += d;
-            correlation[v] = fmaf(d, (to_f32(in.at[v]) - center[v]) * inverse[v], correlation[v]);
-          }
-        },
-        [&](int64_t c, float sum, float correlation) {
-          sums[n * g.channels + c] = {sum, correlation};
-        });
+    const auto prepare = [&] {
+      if (!x) return;
+      for_own_channels<V>(g, t, n, [&](int v, int64_t, int64_t s) {
+        center[v] = p.mean.as<float>()[s];
+        inverse[v] = p.inv_std.as<float>()[s];
+      });
+    };
+    const auto add = [&](int v, float& sum, float& correlation, float d, float in) {
+      sum += d;
+      if (x) correlation = fmaf(d, (in - center[v]) * inverse[v], correlation);
+    };
+    const auto finish = [&](int64_t c, float sum, float correlation) {
+      sums[n * g.channels + c] = {sum, correlation};
+    };
+    sum_rows<T, V, 4>(t, own_memory(t, memory), prepare, add, finish, grads + at, IfGiven<T>{x});
   });
 }
 
 // dbeta and dgamma (channels): the sums of channels, over the examples.
 __global__ void __launch_bounds__(channel_sums_threads)
-    group_norm_parameters_kernel(ChannelLayout t, const float2* sums, Channels dgamma,
-                                 Channels dbeta, float2* partials, uint32_t* tickets) {
+    group_norm_parameters_kernel(ChannelLayout t, SumsMemory memory, const float2* sums,
+                                 DeviceNormGrads out) {
+  wait_for_previous();
   two_channel_sums<1, 4>(
-      t, partials, tickets, [&](const RowPosition& position) { return sums[position.at]; }, [] {},
+      t, memory, [&](const RowPosition& position) { return sums[position.at]; }, [] {},
       [](const RowPosition&, const float2& own, float(&sum)[1], float(&correlation)[1]) {
         sum[0] += own.x;
         correlation[0] += own.y;
       },
-      [&](int64_t c, float sum, float correlation) {
-        if (dbeta.data) store(dbeta, c, sum);
-        if (dgamma.data) store(dgamma, c, correlation);
-      });
+      [&](int64_t c, float sum, float correlation) { store_parameters(out, c, sum, correlation); });
 }
 
 // means (n, groups), over a group, of d = dy gamma and of d times the normalised x.
@@ -217,41 +172,24 @@ __global__ void __launch_bounds__(block_threads)
 // dx = (d - mean(d) - normalised mean(d normalised)) inv_std, d = dy gamma.
 template <class T, int V>
 __global__ void __launch_bounds__(channel_sums_threads)
-    group_norm_input_kernel(GroupNormGeometry g, ChannelLayout t, GroupNormGradient p,
-                            const float2* means) {
-  for_each_example(g, [&](int64_t n) {
-    const int64_t example = n * g.positions * g.channels;
-    const T* x = static_cast<const T*>(p.x) + example;
-    const T* dy = static_cast<const T*>(p.dy) + example;
-    T* dx = static_cast<T*>(p.dx) + example;
+    group_norm_input_kernel(GroupNormGeometry g, ChannelLayout t, DeviceNorm p, const T* grads,
+                            const float2* means, T* dx) {
+  for_each_example(g, [&](int64_t n, int64_t at) {
     float center[V], scale[V], offset[V], slope[V];
-    for_chunk_rows<V, 4>(
-        t,
-        [&](const RowPosition& position) {
-          return GradientRow<T, V>{load_pack_bytes<V>(dy, position.at),
-                                   load_pack_bytes<V>(x, position.at)};
-        },
-        [&] {
-          for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
-            const float inverse = p.inv_std[s];
-            center[v] = p.mean[s];
-            scale[v] = load(p.gamma, c) * inverse;
-            offset[v] = means[s].x * inverse;
-            slope[v] = means[s].y * inverse * inverse;
-          });
-        },
-        [&](const RowPosition& position, const GradientRow<T, V>& row) {
-          Pack<T, V> gradient = unpack<T, V>(row.dy);
-          const Pack<T, V> in = unpack<T, V>(row.x);
-#pragma unroll
-          for (int v = 0; v < V; ++v) {
-            const float through_statistics =
-                fmaf(to_f32(in.at[v]) - center[v], slope[v], offset[v]);
-            gradient.at[v] =
-                from_f32<T>(fmaf(to_f32(gradient.at[v]), scale[v], -through_statistics));
-          }
-          store_pack<V>(dx, position.at, gradient);
-        });
+    const auto prepare = [&] {
+      for_own_channels<V>(g, t, n, [&](int v, int64_t c, int64_t s) {
+        const float inverse = p.inv_std.as<float>()[s];
+        center[v] = p.mean.as<float>()[s];
+        scale[v] = load(p.gamma, c) * inverse;
+        offset[v] = means[s].x * inverse;
+        slope[v] = means[s].y * inverse * inverse;
+      });
+    };
+    const auto gradient = [&](int v, float d, float in) {
+      return fmaf(d, scale[v], -fmaf(in - center[v], slope[v], offset[v]));
+    };
+    map_rows<T, V, 4, Walk::chunk>(t, dx + at, prepare, gradient, grads + at,
+                                   p.x.as<const T>() + at);
   });
 }
 
@@ -259,7 +197,7 @@ __global__ void __launch_bounds__(channel_sums_threads)
 // tickets would not suffice for more.
 struct ExampleLayout {
   ChannelLayout layout;
-  dim3 grid;
+  Blocks blocks;
   int64_t partials_bytes;
 
   static ExampleLayout of(const Context& context, const GroupNormGeometry& g, int pack) {
@@ -268,7 +206,8 @@ struct ExampleLayout {
     if (int64_t{t.tiles} * g.n > Context::ticket_count) t.split_rows(1);
     return {
         .layout = t,
-        .grid = dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
+        .blocks = {dim3(t.tiles, t.chunks, static_cast<unsigned>(std::min(g.n, most_examples))),
+                   t.threads()},
         .partials_bytes = t.chunks > 1 ? g.n * t.chunks * g.channels * int64_t{sizeof(float2)} : 0};
   }
 };
@@ -279,54 +218,51 @@ unsigned group_blocks(const GroupNormGeometry& g) {
 
 }  // namespace
 
-void group_norm(Context& context, Allocator& allocator, const GroupNormGeometry& g,
-                const GroupNorm& p) {
-  const Scratch moments(allocator, g.n * g.channels * int64_t{sizeof(float2)});
+void Normalization::group_norm(const GroupNormGeometry& g, const NormInputs& in,
+                               const NormOutputs& out) {
+  context_.enter();
+  const DeviceNorm p = device_norm(in, out);
+  const Scratch moments(allocator_, g.n * g.channels * int64_t{sizeof(float2)});
   const auto run = [&]<class T, int V>() {
-    const ExampleLayout e = ExampleLayout::of(context, g, V);
-    const Scratch partials(allocator, e.partials_bytes);
-    channel_moments_kernel<T, V><<<e.grid, e.layout.threads(), 0, context.stream()>>>(
-        g, e.layout, static_cast<const T*>(p.x), moments.as<float2>(), partials.as<float2>(),
-        context.tickets());
-    check_launch("group_norm moments");
-    group_statistics_kernel<<<group_blocks(g), block_threads, 0, context.stream()>>>(
-        g, moments.as<float2>(), p.mean, p.inv_std);
-    check_launch("group_norm statistics");
-    normalise_groups_kernel<T, V>
-        <<<e.grid, e.layout.threads(), 0, context.stream()>>>(g, e.layout, p);
-    check_launch("group_norm");
+    const ExampleLayout e = ExampleLayout::of(context_, g, V);
+    const Scratch partials(allocator_, e.partials_bytes);
+    const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+    launch_kernel(stream(), "group_norm moments", e.blocks, channel_moments_kernel<T, V>, g,
+                  e.layout, memory, in.x, moments.data());
+    launch_kernel(stream(), "group_norm statistics", group_blocks(g), group_statistics_kernel, g,
+                  moments.data(), out.mean, out.inv_std);
+    launch_kernel(stream(), "group_norm", e.blocks, normalise_groups_kernel<T, V>, g, e.layout, p);
   };
-  with_packs(p.dtype, g.channels, run, p.x, p.y);
+  with_packs(in.x.dtype(), g.channels, run, p.x.data, p.y.data);
 }
 
-void group_norm_backward(Context& context, Allocator& allocator, const GroupNormGeometry& g,
-                         const GroupNormGradient& p) {
-  const Scratch sums(allocator, g.n * g.channels * int64_t{sizeof(float2)});
+void Normalization::group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved,
+                                        const Tensor& dy, const NormGrads& grads) {
+  context_.enter();
+  const DeviceNorm p = device_norm(saved);
+  const DeviceNormGrads out = grads.map(operand);
+  const Scratch sums(allocator_, g.n * g.channels * int64_t{sizeof(float2)});
   const auto run = [&]<class T, int V>() {
-    const ExampleLayout e = ExampleLayout::of(context, g, V);
+    const ExampleLayout e = ExampleLayout::of(context_, g, V);
     {
-      const Scratch partials(allocator, e.partials_bytes);
-      channel_gradients_kernel<T, V><<<e.grid, e.layout.threads(), 0, context.stream()>>>(
-          g, e.layout, p, sums.as<float2>(), partials.as<float2>(), context.tickets());
-      check_launch("group_norm_backward sums");
+      const Scratch partials(allocator_, e.partials_bytes);
+      const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+      launch_kernel(stream(), "group_norm_backward sums", e.blocks, channel_gradients_kernel<T, V>,
+                    g, e.layout, memory, p, dy, sums.data());
     }
-    if (p.dgamma.data || p.dbeta.data) {
-      const ChannelLayout t = sums_layout(context, g.n, g.channels, 1);
-      const Scratch partials(allocator, int64_t{t.chunks} * g.channels * int64_t{sizeof(float2)});
-      group_norm_parameters_kernel<<<t.grid(), t.threads(), 0, context.stream()>>>(
-          t, sums.as<float2>(), p.dgamma, p.dbeta, partials.as<float2>(), context.tickets());
-      check_launch("group_norm_backward parameters");
+    if (out.dgamma.data || out.dbeta.data) {
+      launch_sums("group_norm_backward parameters", context_, allocator_,
+                  sums_layout(context_, g.n, g.channels, 1), group_norm_parameters_kernel,
+                  sums.as<float2>(), out);
     }
-    if (!p.dx) return;
-    const Scratch means(allocator, g.n * g.groups * int64_t{sizeof(float2)});
-    group_gradients_kernel<<<group_blocks(g), block_threads, 0, context.stream()>>>(
-        g, sums.as<float2>(), p.gamma, means.as<float2>());
-    check_launch("group_norm_backward groups");
-    group_norm_input_kernel<T, V>
-        <<<e.grid, e.layout.threads(), 0, context.stream()>>>(g, e.layout, p, means.as<float2>());
-    check_launch("group_norm_backward input");
+    if (!out.dx.data) return;
+    const Scratch means(allocator_, g.n * g.groups * int64_t{sizeof(float2)});
+    launch_kernel(stream(), "group_norm_backward groups", group_blocks(g), group_gradients_kernel,
+                  g, sums.data(), p.gamma, means.data());
+    launch_kernel(stream(), "group_norm_backward input", e.blocks, group_norm_input_kernel<T, V>, g,
+                  e.layout, p, dy, means.data(), grads.dx);
   };
-  with_packs(p.dtype, g.channels, run, p.x, p.dy, p.dx);
+  with_packs(dy.dtype(), g.channels, run, p.x.data, dy.raw(), out.dx.data);
 }
 
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

@@ -1,14 +1,14 @@
-// The strip kernels of pooling (core/cuda/kernels/pooling_strips.cuh) fused with a batch norm.
+// The strip kernels of pooling (core/cuda/ops/pooling_strips.cuh) fused with a batch norm.
 // Forward: compare x, with its sign flipped where gamma is below 0, and normalise only the maxima.
 // Backward: the norm's own first pass over x_at_argmax computes dz of the windows and the sums;
 // then a strip kernel gathers dz as pooling does and computes dx from dz and x.
-#include "core/cuda/kernels/pooling_launch.cuh"
-#include "core/cuda/kernels/pooling_strips.cuh"
-#include "core/cuda/norm/batch_norm.cuh"
-#include "core/cuda/norm/batch_norm.h"
-#include "core/cuda/norm/norm_pool.h"
+#include "core/backend/fused_ops.h"
+#include "core/cuda/memory/cuda_device.h"
+#include "core/cuda/norm/row_pass.cuh"
+#include "core/cuda/ops/pooling.cuh"
+#include "core/cuda/ops/pooling_strips.cuh"
 
-namespace whisker::cuda::kernels {
+namespace whisker::cuda {
 namespace {
 
 /// f32 values of a thread's N channels, `Kinds` for each, in the thread's own column of shared
@@ -19,28 +19,23 @@ struct ChannelTable {
     __shared__ volatile float values[Kinds * N][block_threads];
     return values[kind * N + channel][threadIdx.x];
   }
+  /// Stores the values of channels from `first` on.
+  template <int Count>
+  __device__ static void keep(int kind, const float (&values)[Count], int first = 0) {
+#pragma unroll
+    for (int v = 0; v < Count; ++v) at(kind, first + v) = values[v];
+  }
 };
 
-/// mean and gamma * inv_std of a thread's channels.
-template <int N>
-__device__ void load_factors(const NormPool& norm, int64_t channel, float (&center)[N],
-                             float (&scale)[N]) {
-  load<N>(norm.gamma, channel, scale);
-#pragma unroll
-  for (int v = 0; v < N; ++v) {
-    center[v] = norm.mean[channel + v];
-    scale[v] *= norm.inv_std[channel + v];
-  }
-}
-
-/// As Maxima: stores y = f(normalised maximum), x_at_argmax and argmax.
+/// What strip_max_kernel does with maxima: stores y = f(normalised maximum), x_at_argmax and
+/// argmax.
 template <class T, int N>
 struct NormalisedMaxima {
   static constexpr int blocks = 3;
   enum Kind { center, scale, shift, kinds };
   using Table = ChannelTable<kinds, N>;
 
-  NormPool norm;
+  DeviceNorm norm;
   bool relu;
   Pack<T, N>* y;
   Pack<T, N>* x_at_argmax;
@@ -73,30 +68,28 @@ struct NormalisedMaxima {
     }
   };
   __device__ OfChannels of_channels(int pack) const {
-    float centers[N], scales[N], shifts[N];
-    load_factors<N>(norm, int64_t{pack} * N, centers, scales);
-    load<N>(norm.beta, int64_t{pack} * N, shifts);
+    const auto f = NormFactors<N>::of(norm, int64_t{pack} * N);
     OfChannels own{.result = *this};
+    Table::keep(center, f.center);
+    Table::keep(scale, f.scale);
+    Table::keep(shift, f.shift);
 #pragma unroll
     for (int v = 0; v < N; ++v) {
-      Table::at(center, v) = centers[v];
-      Table::at(scale, v) = scales[v];
-      Table::at(shift, v) = shifts[v];
-      if (scales[v] < 0) own.sign.at[v / per_word<T, N>] |= sign_bit<T>(v % per_word<T, N>);
+      if (f.scale[v] < 0) own.sign.at[v / per_word<T, N>] |= sign_bit<T>(v % per_word<T, N>);
     }
     return own;
   }
 };
 
-/// As GatheredGradient: stores dx = scale dz + (x - mean) slope + shift.
+/// What strip_gradient_kernel does with dz: stores dx = scale dz + (x - mean) slope + shift.
 template <class T, int N>
 struct NormalisedGradient {
   static constexpr int blocks = 3;
   enum Kind { center, scale, slope, shift, kinds };
   using Table = ChannelTable<kinds, N>;
 
-  NormPool norm;
-  InputCoefficients coefficients;
+  DeviceNorm norm;
+  kernels::InputCoefficients coefficients;
   Pack<T, N>* dx;
 
   struct OfChannels {
@@ -109,7 +102,7 @@ struct NormalisedGradient {
     };
     template <class Inside, class At>
     __device__ Read read(const Inside& inside, const At& at) const {
-      const auto* x = static_cast<const Pack<T, N>*>(result.norm.x);
+      const auto* x = result.norm.x.template as<const Pack<T, N>>();
       Read loaded;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
@@ -135,8 +128,8 @@ struct NormalisedGradient {
         for (int k = 0; k < 4; ++k) {
           const uint32_t x = read.x[k].at[i], dz = gathered(k, i);
           read.x[k].at[i] = mapped<T, N>(i, [&](int e, int) {
-            const float own = fmaf(factors[scale][e], element<T>(dz, e), factors[shift][e]);
-            return fmaf(element<T>(x, e) - factors[center][e], factors[slope][e], own);
+            return two_terms(element<T>(x, e) - factors[center][e], factors[slope][e],
+                             element<T>(dz, e), factors[scale][e], factors[shift][e]);
           });
         }
       }
@@ -151,12 +144,11 @@ struct NormalisedGradient {
 #pragma unroll 1
     for (int first = 0; first < N; first += together) {
       const int64_t channel = int64_t{pack} * N + first;
-      float centers[together], scales[together];
-      load_factors<together>(norm, channel, centers, scales);
+      const auto f = NormFactors<together>::of(norm, channel, true, true, false);
+      Table::keep(center, f.center, first);
+      Table::keep(scale, f.scale, first);
 #pragma unroll
       for (int v = 0; v < together; ++v) {
-        Table::at(center, first + v) = centers[v];
-        Table::at(scale, first + v) = scales[v];
         Table::at(slope, first + v) = coefficients.slope[channel + v];
         Table::at(shift, first + v) = coefficients.shift[channel + v];
       }
@@ -172,71 +164,78 @@ void visit_window(const Pool2dGeometry& pool, const Run& run) {
   run.template operator()<2>();
 }
 
+class NormPool final : public FusedNormPool, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void normalise(const TrainingNorm& norm, const PoolArgmax& argmax, const Tensor& y) override {
+    context_.enter();
+    kernels::batch_norm_statistics(context_, allocator_, norm);
+    const DeviceNorm p = device_norm(norm);
+    const Operand x_at_argmax = operand(argmax.x), positions = operand(argmax.positions);
+    const auto run = [&]<class T, int N>(const PoolShape& shape) {
+      const StripLaunch launch = strip_launch(context_, shape, shape.h_out, shape.w_out);
+      visit_window(argmax.geometry, [&]<int K>() {
+        using Result = NormalisedMaxima<T, N>;
+        launch_pdl(context_, launch.blocks.grid, launch.blocks.block,
+                   strip_max_kernel<T, N, K, 2, Result>, shape, launch.strip,
+                   p.x.as<const Pack<T, N>>(),
+                   Result{.norm = p,
+                          .relu = norm.geometry.activation.kind == Activation::relu,
+                          .y = static_cast<Pack<T, N>*>(y.raw()),
+                          .x_at_argmax = x_at_argmax.as<Pack<T, N>>(),
+                          .argmax = positions.as<Pack<uint8_t, N>>()});
+      });
+    };
+    visit_packed(argmax.geometry, run, positions.data, p.x.data, y.raw(), x_at_argmax.data);
+    check_launch("batch_norm_max_pool2d");
+  }
+
+  void backward(const TrainingNorm& norm, const PoolArgmax& argmax, const UnsummedGrads& dy,
+                const NormGrads& gradients) override {
+    context_.enter();
+    const Pool2dGeometry& pool = argmax.geometry;
+    BatchNormGeometry windows = norm.geometry;
+    windows.rows = pool.n * pool.h_out * pool.w_out;
+    const DeviceNorm p = device_norm(norm);
+    DeviceNorm of_windows = p;
+    of_windows.x = operand(argmax.x);
+    DeviceNormGrads out = gradients.map(operand);
+    const Scratch dz(allocator_, out.dx.data ? argmax.x.bytes() : 0);  // (N, h_out, w_out, C)
+    const Scratch memory(allocator_, 2 * windows.channels * int64_t{sizeof(float)});
+    kernels::InputCoefficients coefficients;
+    if (out.dx.data) {
+      coefficients = {.slope = memory.as<float>(),
+                      .shift = memory.as<float>() + windows.channels,
+                      .rows = static_cast<float>(norm.geometry.rows)};
+      out.dresidual = {dz.data(), windows.dtype};
+    }
+    // Only the maxima have a dz other than 0, so sums over them are sums over all elements.
+    kernels::batch_norm_gradient_sums(context_, allocator_, windows, of_windows, dy.map(operand),
+                                      out, coefficients);
+    if (!out.dx.data) return;
+    const auto* const positions = argmax.positions.raw();
+    const auto run = [&]<class T, int N>(const PoolShape& shape) {
+      const int down = (shape.h + shape.pad_top + 1) / 2;
+      const int across = (shape.w + shape.pad_left + 1) / 2;
+      const StripLaunch launch = strip_launch(context_, shape, down, across);
+      visit_window(pool, [&]<int K>() {
+        using Result = NormalisedGradient<T, N>;
+        launch_pdl(context_, launch.blocks.grid, launch.blocks.block,
+                   strip_gradient_kernel<T, N, K, Result>, shape, down, across, launch.strip,
+                   static_cast<const Pack<uint8_t, N>*>(positions), dz.as<const Pack<T, N>>(),
+                   Result{.norm = p, .coefficients = coefficients, .dx = out.dx.as<Pack<T, N>>()});
+      });
+    };
+    visit_packed(pool, run, positions, p.x.data, dz.data(), out.dx.data);
+    check_launch("batch_norm_max_pool2d's gradient");
+  }
+};
+
 }  // namespace
 
-void norm_pool(const Context& context, const BatchNormGeometry& g, const Pool2dGeometry& pool,
-               const NormPool& norm, const PooledResults& r) {
-  const auto run = [&]<class T, int N>(const PoolShape& p) {
-    const StripLaunch launch = strip_launch(context, p, p.h_out, p.w_out);
-    visit_window(pool, [&]<int K>() {
-      using Result = NormalisedMaxima<T, N>;
-      launch_pdl(context, launch.blocks.grid, launch.blocks.block,
-                 strip_max_kernel<T, N, K, 2, Result>, p, launch.strip,
-                 static_cast<const Pack<T, N>*>(norm.x),
-                 Result{.norm = norm,
-                        .relu = g.activation.kind == Activation::relu,
-                        .y = static_cast<Pack<T, N>*>(r.y),
-                        .x_at_argmax = static_cast<Pack<T, N>*>(r.x_at_argmax),
-                        .argmax = reinterpret_cast<Pack<uint8_t, N>*>(r.argmax)});
-    });
-  };
-  visit_packed(pool, run, r.argmax, norm.x, r.y, r.x_at_argmax);
-  check_launch("batch_norm_max_pool2d");
+std::shared_ptr<FusedNormPool> make_fused_norm_pool(CudaDevice& device) {
+  return std::make_shared<NormPool>(device);
 }
 
-void norm_pool_backward(Context& context, Allocator& allocator, const BatchNormGeometry& g,
-                        const Pool2dGeometry& pool, const NormPool& norm, const PooledGradient& p) {
-  BatchNormGeometry windows = g;
-  windows.rows = pool.n * pool.h_out * pool.w_out;
-  const int64_t dz_bytes =
-      p.dx ? windows.rows * g.channels * static_cast<int64_t>(size_of(g.dtype)) : 0;
-  const Scratch dz(allocator, dz_bytes);  // (N, h_out, w_out, C)
-  const Scratch memory(allocator, 2 * g.channels * int64_t{sizeof(float)});
-  InputCoefficients coefficients;
-  if (p.dx) {
-    coefficients = {.slope = memory.as<float>(),
-                    .shift = memory.as<float>() + g.channels,
-                    .rows = static_cast<float>(g.rows)};
-  }
-  // Only the maxima have a dz other than 0, so sums over them are sums over all elements.
-  batch_norm_gradient_sums(context, allocator, windows,
-                           {.x = p.x_at_argmax,
-                            .dy = p.dy,
-                            .more = p.more,
-                            .gamma = norm.gamma,
-                            .beta = norm.beta,
-                            .mean = norm.mean,
-                            .inv_std = norm.inv_std,
-                            .dgamma = p.dgamma,
-                            .dbeta = p.dbeta,
-                            .dresidual = p.dx ? dz.data() : nullptr},
-                           coefficients);
-  if (!p.dx) return;
-  const auto run = [&]<class T, int N>(const PoolShape& shape) {
-    const int down = (shape.h + shape.pad_top + 1) / 2;
-    const int across = (shape.w + shape.pad_left + 1) / 2;
-    const StripLaunch launch = strip_launch(context, shape, down, across);
-    visit_window(pool, [&]<int K>() {
-      using Result = NormalisedGradient<T, N>;
-      launch_pdl(
-          context, launch.blocks.grid, launch.blocks.block, strip_gradient_kernel<T, N, K, Result>,
-          shape, down, across, launch.strip, reinterpret_cast<const Pack<uint8_t, N>*>(p.argmax),
-          static_cast<const Pack<T, N>*>(dz.data()),
-          Result{.norm = norm, .coefficients = coefficients, .dx = static_cast<Pack<T, N>*>(p.dx)});
-    });
-  };
-  visit_packed(pool, run, p.argmax, norm.x, dz.data(), p.dx);
-  check_launch("batch_norm_max_pool2d's gradient");
-}
-
-}  // namespace whisker::cuda::kernels
+}  // namespace whisker::cuda

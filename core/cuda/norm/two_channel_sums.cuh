@@ -36,9 +36,9 @@ struct ChannelLayout {
   unsigned parts = 1;       // of a chunk
   unsigned reciprocal = 0;  // 2^20 / width, rounded up
 
-  /// For about `blocks` blocks that add up packs of `pack` channels; at least four rows per thread.
-  /// Narrow tiles leave a last block fewer sums to add up; where they would share sectors, wide
-  /// ones cost less.
+  /// A layout of about `blocks` blocks that add up packs of `pack` channels; at least four rows per
+  /// thread. Narrow tiles leave a last block fewer sums to add up; where they would share sectors,
+  /// wide ones cost less.
   static ChannelLayout of(int64_t rows, int64_t channels, int pack, int64_t blocks,
                           int threads = channel_sums_threads) {
     ChannelLayout c{.rows = rows, .channels = channels};
@@ -221,13 +221,14 @@ __device__ void for_rows(const ChannelLayout& t, RowPosition first, int step, in
 template <int V, int Together, class Load, class Prepare, class Use>
 __device__ void for_rows_reversed(const ChannelLayout& t, const Load& load, const Prepare& prepare,
                                   const Use& use) {
+  const int64_t channel = own_channel<V>(t);
+  if (channel >= t.channels) return;
   const int64_t begin = blockIdx.y * t.chunk;
   const int64_t end = min(begin + t.chunk, t.rows) - blockIdx.z * t.block_rows;
   const int own = ThreadPosition(t).row;
   const auto left = static_cast<int>(min(end - begin, t.block_rows)) - own;
   const int64_t row = end - 1 - own;
-  for_rows<Together, -1>(t, {row, row * t.channels + own_channel<V>(t)}, t.down, left, load,
-                         prepare, use);
+  for_rows<Together, -1>(t, {row, row * t.channels + channel}, t.down, left, load, prepare, use);
 }
 
 /// for_rows over this thread's rows of the block's chunk.
@@ -243,13 +244,18 @@ __device__ void for_chunk_rows(const ChannelLayout& t, const Load& load, const P
   for_rows<Together>(t, {row, row * t.channels + channel}, t.down, left, load, prepare, use);
 }
 
+/// What the blocks of two_channel_sums share: partial sums (chunks, channels), Context::tickets.
+struct SumsMemory {
+  float2* partials;
+  uint32_t* tickets;
+};
+
 /// add(position, loaded, a, b) adds what the V channels of a row contribute to two sums each, from
 /// what load(position) gave, prepare() as for for_rows; finish(channel, sum of a, sum of b) is
-/// called once per channel. partials (chunks, channels).
+/// called once per channel.
 template <int V, int Together, class Load, class Prepare, class Add, class Finish>
-__device__ void two_channel_sums(const ChannelLayout& t, float2* partials, uint32_t* tickets,
-                                 const Load& load, const Prepare& prepare, const Add& add,
-                                 const Finish& finish) {
+__device__ void two_channel_sums(const ChannelLayout& t, const SumsMemory& memory, const Load& load,
+                                 const Prepare& prepare, const Add& add, const Finish& finish) {
   // V times pitch_of half the rows, rounded up: V width is at most tile_channels.
   __shared__ float2 shared[(V * (most_sums_threads + 64) + tile_channels) / 2];
   float a[V] = {}, b[V] = {};
@@ -261,15 +267,14 @@ __device__ void two_channel_sums(const ChannelLayout& t, float2* partials, uint3
   const int64_t channel = summed_channel<V>(t);
   const bool sums_channel = channel < t.channels;
   if (gridDim.y > 1) {
-    if (sums_channel) partials[blockIdx.y * t.channels + channel] = sum;
-    if (!is_last_block(tickets + blockIdx.x, gridDim.y)) return;
-    sum = add_chunks<V, (V > 1 ? 2 : 1)>(t, partials, shared);
+    if (sums_channel) memory.partials[blockIdx.y * t.channels + channel] = sum;
+    if (!is_last_block(memory.tickets + blockIdx.x, gridDim.y)) return;
+    sum = add_chunks<V, (V > 1 ? 2 : 1)>(t, memory.partials, shared);
   }
   if (sums_channel) finish(channel, sum.x, sum.y);
 }
 
-/// The layout of two_channel_sums on this GPU, one block of up to `threads` on a multiprocessor;
-/// its partials are float2 (chunks, channels).
+/// The layout of two_channel_sums on this GPU, one block of up to `threads` on a multiprocessor.
 inline ChannelLayout sums_layout(const Context& context, int64_t rows, int64_t channels, int pack,
                                  int threads = channel_sums_threads) {
   ChannelLayout c = ChannelLayout::of(rows, channels, pack, context.multiprocessors(), threads);

@@ -54,6 +54,10 @@ void fail_cuda(cudaError_t error, const char* what) {
            : "");
 }
 
+bool is_lost(cudaStream_t stream) {
+  return loses_the_device(cudaStreamQuery(stream));
+}
+
 void fail_dtype(DType dtype) {
   fail(ErrorKind::usage,
        "cuda: expected a dtype that the GPU's kernels compute in (f32, bf16, f16; integers where "

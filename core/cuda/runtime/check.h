@@ -16,6 +16,9 @@ inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) fail_cuda(error, what);
 }
 
+/// Whether the stream's device is lost.
+bool is_lost(cudaStream_t stream);
+
 /// After a kernel launch: throws device, naming the kernel, when it could not be launched.
 inline void check_launch(const char* kernel) {
   check(cudaGetLastError(), kernel);

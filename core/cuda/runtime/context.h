@@ -38,7 +38,7 @@ class Context {
 
   /// Makes this the calling thread's device: the first line of every kernel and backend method.
   void enter() const;
-  /// The same for destructors: ignores errors, which an earlier call has reported.
+  /// enter() for destructors: ignores errors, which an earlier call has reported.
   void enter_to_free() const noexcept;
 
   /// The compute stream: kernels, library calls, memory. It does not wait for the legacy stream.

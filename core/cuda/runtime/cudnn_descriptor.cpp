@@ -1,5 +1,8 @@
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
+#include "core/backend/autotune_table.h"
+#include "core/cuda/runtime/check.h"
+
 #include <algorithm>
 #include <array>
 
@@ -9,8 +12,15 @@ void check(cudnnStatus_t status, std::string_view call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   std::array<char, 1024> details{};
   cudnnGetLastErrorString(details.data(), details.size());
-  fail(ErrorKind::device, "cuDNN: {}: {}{}{}", call, cudnnGetErrorString(status),
-       details[0] ? ": " : "", details.data());
+  const std::string message =
+      fmt::format("cuDNN: {}: {}{}{}", call, cudnnGetErrorString(status), details[0] ? ": " : "",
+                  static_cast<const char*>(details.data()));
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) throw Unsupported(message);
+  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
+    fail_cuda(cudaErrorMemoryAllocation, message.c_str());
+  }
+  fail(ErrorKind::device, "{}", message);
 }
 
 bool supported(cudnnStatus_t status, std::string_view call) {

@@ -34,6 +34,18 @@ std::string cudnn_text() {
   return version >= least_cudnn ? text : fmt::format("{}, {}", text, newer_cudnn);
 }
 
+// Searched in this library's run path (the toolkit's folder) and the loader's. Never closed.
+void* open_cublas_lt() {
+  const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
+  void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    fail(ErrorKind::device,
+         "cuBLASLt: {} cannot be opened: {}. Install that of CUDA {}, or use device=cpu.", name,
+         dlerror(), CUBLAS_VER_MAJOR);
+  }
+  return library;
+}
+
 std::string cublas_lt_text() {
   return fmt::format("{} ({})", version_text(cublas_lt().get_version()),
                      file_of(cublas_lt().get_version));
@@ -63,6 +75,29 @@ std::string text_or_error(std::string (*text)()) {
 }
 
 }  // namespace
+
+FoundFunction CublasLt::find(const char* symbol) {
+  static void* const library = open_cublas_lt();
+  const FoundFunction found{dlsym(library, symbol)};
+  if (!found.address) {
+    fail(ErrorKind::device, "cuBLASLt: libcublasLt.so.{} has no {}.", CUBLAS_VER_MAJOR, symbol);
+  }
+  return found;
+}
+
+const CublasLt& cublas_lt() {
+  static const CublasLt opened = [] {
+    const decltype(&cublasLtGetVersion) get_version = CublasLt::find("cublasLtGetVersion");
+    if (const size_t version = get_version(); version / 10000 != CUBLAS_VER_MAJOR) {
+      fail(ErrorKind::device,
+           "cuBLASLt {} does not fit: that of CUDA {} is needed. It was loaded from {}: install "
+           "the other, name its folder in LD_LIBRARY_PATH, or use device=cpu.",
+           version_text(version), CUBLAS_VER_MAJOR, file_of(get_version));
+    }
+    return CublasLt{};
+  }();
+  return opened;
+}
 
 // Where cuDNN itself looks: beside it, so that all parts are of one version, then along the
 // loader's path.

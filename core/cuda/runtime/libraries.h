@@ -1,6 +1,5 @@
 // The libraries as they are loaded, which may differ from those that the backend was built with.
-// cuBLASLt's version is compared in core/cuda/runtime/cublas_lt.cpp, the driver's in
-// core/nvidia/cuda_library.cpp, before this library is opened.
+// The driver's version is compared in core/nvidia/cuda_library.cpp, before this library is opened.
 #pragma once
 
 #include "core/backend/backend.h"
@@ -19,6 +18,15 @@ inline std::string version_text(size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
+/// A function found at run time, as the pointer that it initialises.
+struct FoundFunction {
+  void* address = nullptr;
+  template <class F>
+  operator F*() const {  // NOLINT: one expression per member of a table
+    return reinterpret_cast<F*>(address);
+  }
+};
+
 /// The file that holds the function, as it was loaded.
 template <class Function>
 std::string file_of(Function* function) {
@@ -33,7 +41,7 @@ std::string file_of(Function* function) {
 /// message, when that fails.
 void open_cudnn_part(std::string_view part);
 
-/// As cudnnGetVersion() counts. scripts/find_cuda.sh asks the same of headers.
+/// A number like cudnnGetVersion()'s. scripts/find_cuda.sh asks for it in headers.
 inline constexpr size_t least_cudnn = 91400;
 
 /// Throws device, with what is loaded and what is needed, when cuDNN is older than that or not

@@ -41,4 +41,26 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+/// An event with a time, which a replay of a captured record() sets again.
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  void record(cudaStream_t stream) {
+    const unsigned flags = capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(event_, stream, flags), "recording an event");
+  }
+  void wait() const { check(cudaEventSynchronize(event_), "waiting for the GPU"); }
+  /// An error unless the GPU has passed both.
+  cudaError_t time_since(const TimedEvent& earlier, float& milliseconds) const {
+    return cudaEventElapsedTime(&milliseconds, earlier.event_, event_);
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace whisker::cuda

@@ -1,6 +1,6 @@
 // Windows that tests pool: small images against plain loops on every device
 // (ops/op_table/pool2d_rows.cpp), larger ones on the CPU and the GPU against the reference
-// (ops/op_table/large_test.cpp), and odd values on the GPU (cuda/kernels/pool2d_test.cpp).
+// (ops/op_table/large_test.cpp), and odd values on the GPU (cuda/ops/pool2d_test.cpp).
 #pragma once
 
 #include "tests/core/cases/convolution_cases.h"

@@ -175,6 +175,7 @@ TEST(LocalRule, PutsNumbersIn) {
   EXPECT_EQ(backward_rule(recording, entry("relu"), 0), "dx = dy * (y > 0)");
   EXPECT_EQ(backward_example(recording, entry("relu"), 0), "dx[0,0] = 1 * (5 > 0) = 1");
   EXPECT_EQ(backward_example(recording, entry("matmul"), 1), "db[1,0] = 1 * (-2) = -2");
+  EXPECT_EQ(forward_example(recording, entry("sum")), "y = 5 + 0 = 5");
   EXPECT_EQ(backward_example(recording, entry("sum"), 0), "dx[0,0] = dy = 1");
 }
 

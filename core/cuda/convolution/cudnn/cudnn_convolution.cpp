@@ -9,26 +9,6 @@ constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
-cudnn::ConvolutionSpec convolution_spec(const Conv2dGeometry& g) {
-  return {.stride = {g.stride_h, g.stride_w},
-          .dilation = {g.dilation_h, g.dilation_w},
-          .before = {g.pad_top, g.pad_left},
-          .after = {g.pad_bottom, g.pad_right}};
-}
-
-cudnn::TensorSpec input_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype};
-}
-
-cudnn::TensorSpec filter_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id,
-          .n = g.c_out,
-          .h = g.kernel_h,
-          .w = g.kernel_w,
-          .c = g.c / g.groups,
-          .dtype = g.dtype};
-}
-
 cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
   return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
 }
@@ -49,30 +29,27 @@ void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
   const Conv2dGeometry& g = request.geometry;
   const bool active = g.activation.kind != Activation::none;
   const auto between = [&](int64_t id) -> const cudnn::Descriptor& {
-    return graph.tensor({.id = id,
-                         .n = g.n,
-                         .h = g.h_out,
-                         .w = g.w_out,
-                         .c = g.c_out,
-                         .dtype = DType::f32,
-                         .is_virtual = true});
+    cudnn::TensorSpec spec_between = output_of(g, id);
+    spec_between.dtype = DType::f32;
+    spec_between.is_virtual = true;
+    return graph.tensor(spec_between);
   };
   const cudnn::Descriptor& conv = request.has_epilogue() ? between(conv_id) : y;
-  graph.convolution_forward(spec, x, w, conv);
+  graph.convolution(ConvolutionPass::forward, spec, x, w, conv);
   const cudnn::Descriptor* last = &conv;
   if (request.residual) {
     const cudnn::Descriptor& residual = graph.tensor(output_of(g, residual_id));
     const cudnn::Descriptor& added = between(added_id);
-    graph.add(conv, residual, added);
+    graph.pointwise(CUDNN_POINTWISE_ADD, conv, residual, added);
     last = &added;
   }
   if (g.bias) {
     const cudnn::Descriptor& b = graph.tensor({.id = b_id, .c = g.c_out, .dtype = g.dtype});
     const cudnn::Descriptor& sum = active ? between(sum_id) : y;
-    graph.add(*last, b, sum);
+    graph.pointwise(CUDNN_POINTWISE_ADD, *last, b, sum);
     last = &sum;
   }
-  if (active) graph.relu(*last, y);
+  if (active) graph.pointwise(CUDNN_POINTWISE_RELU_FWD, *last, y);
 }
 
 }  // namespace
@@ -82,20 +59,23 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   const Conv2dGeometry& g = request.geometry;
   if (!in_graph(request)) return nullptr;
   auto graph = std::make_shared<cudnn::OperationGraph>(target);
-  const cudnn::ConvolutionSpec spec = convolution_spec(g);
-  const cudnn::Descriptor& x = graph->tensor(input_of(g, x_id));
-  const cudnn::Descriptor& w = graph->tensor(filter_of(g, w_id));
+  const cudnn::ConvolutionSpec spec{.stride = {g.stride_h, g.stride_w},
+                                    .dilation = {g.dilation_h, g.dilation_w},
+                                    .before = {g.pad_top, g.pad_left},
+                                    .after = {g.pad_bottom, g.pad_right}};
+  const cudnn::Descriptor& x =
+      graph->tensor({.id = x_id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype});
+  const cudnn::Descriptor& w = graph->tensor({.id = w_id,
+                                              .n = g.c_out,
+                                              .h = g.kernel_h,
+                                              .w = g.kernel_w,
+                                              .c = g.c / g.groups,
+                                              .dtype = g.dtype});
   const cudnn::Descriptor& y = graph->tensor(output_of(g, y_id));
-  switch (request.pass) {
-    case ConvolutionPass::forward:
-      forward(*graph, spec, request, x, w, y);
-      break;
-    case ConvolutionPass::backward_input:
-      graph->convolution_backward_input(spec, w, y, x);
-      break;
-    case ConvolutionPass::backward_weights:
-      graph->convolution_backward_weights(spec, x, y, w);
-      break;
+  if (request.pass == ConvolutionPass::forward) {
+    forward(*graph, spec, request, x, w, y);
+  } else {
+    graph->convolution(request.pass, spec, x, w, y);
   }
   if (!graph->finalize()) return nullptr;
   return graph;
@@ -137,7 +117,7 @@ std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
   return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
 }
 
-void CudnnConvolution::run(const ConvolutionSite& /*site*/, const ConvolutionOperands& operands,
+void CudnnConvolution::run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
                            void* workspace) const {
   std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
   const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;

@@ -1,5 +1,12 @@
 // Convolution passes as cuDNN graphs: the engines that may compute a request, and the algorithm of
 // an engine.
+//
+// Note [Padding that differs by side]
+// PaddingMode::same pads one more element at the end where the total is odd. Some engines that
+// cuDNN 9.14 proposes for weights' gradients ignore it and return wrong numbers without an error
+// (H200: 2 engines, 50 of 8,627 proposals over all passes and types of 19 convolutions, none with
+// equal padding). Without tf32 such an engine is sometimes the first proposal. So cuDNN gets an x
+// with that row and column of zeros; of the gradient of such an x, they are cut off.
 #pragma once
 
 #include "core/cuda/convolution/convolution.h"
@@ -32,7 +39,7 @@ class CudnnConvolution final : public ConvolutionAlgorithm {
   std::string name() const override { return plan_->choice().text(); }
   int64_t workspace_bytes() const override { return plan_->workspace_bytes(); }
   cudnn::NumericalNotes notes() const { return plan_->notes(); }
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override;
 
  private:
@@ -42,5 +49,14 @@ class CudnnConvolution final : public ConvolutionAlgorithm {
   std::unique_ptr<cudnn::Plan> plan_;
   ConvolutionRequest request_;
 };
+
+/// The request with equal padding, whose x is larger by the difference between the padding at the
+/// end and that at the start.
+ConvolutionRequest padded_evenly(ConvolutionRequest request);
+
+/// `algorithm`, which computes padded_evenly(request), as one for `request`. Not for
+/// requests fused with a norm.
+ConvolutionAlgorithmPointer pad_around(const ConvolutionRequest& request,
+                                       ConvolutionAlgorithmPointer algorithm);
 
 }  // namespace whisker::cuda

@@ -1,8 +1,6 @@
 // See Note [Padding that differs by side].
-#include "core/cuda/convolution/cudnn/padded_convolution.h"
-
+#include "core/cuda/convolution/cudnn/cudnn_convolution.h"
 #include "core/cuda/runtime/check.h"
-#include "core/tensor/dtype.h"
 
 #include <cstddef>
 
@@ -20,7 +18,7 @@ class PaddedConvolution final : public ConvolutionAlgorithm {
   std::string name() const override { return algorithm_->name(); }
   int64_t workspace_bytes() const override { return image_bytes() + algorithm_->workspace_bytes(); }
 
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     ConvolutionOperands padded = operands;
     padded.x = workspace;

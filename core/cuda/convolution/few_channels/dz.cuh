@@ -16,7 +16,7 @@ template <class T>
 struct GradientOperands {
   const T* dy;            // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
   const T* y;             // like dy: f's result; null without an activation
-  const uint8_t* argmax;  // like dy, pooled: see core/cuda/kernels/pooling.h
+  const uint8_t* argmax;  // like dy, pooled: see core/cuda/ops/launchers.h
   LeakyRelu activation;
 };
 

@@ -14,7 +14,7 @@ class FewChannelsConv final : public ConvolutionAlgorithm {
   int64_t workspace_bytes() const override {
     return forward() ? 0 : few_channels_weights_workspace_bytes(request_);
   }
-  void run(const ConvolutionSite& site, const ConvolutionOperands& operands,
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     if (forward()) {
       few_channels_forward(request_, operands, site);
@@ -52,7 +52,7 @@ bool has_kernel(const ConvolutionRequest& request, bool narrow) {
 }  // namespace
 
 ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
-                                              const ConvolutionSite& site) {
+                                              const KernelSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const bool activation_fits =
       g.activation.kind == Activation::none || is_leaky_relu(g.activation.kind);

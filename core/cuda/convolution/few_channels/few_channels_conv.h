@@ -26,19 +26,19 @@ inline constexpr int few_channels_most_blocks = 264;
 /// The few-channel kernel for `request`. Null for other shapes, gradients of the input, f32 without
 /// tf32, and GPUs before compute capability 8.0.
 ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
-                                              const ConvolutionSite& site);
+                                              const KernelSite& site);
 
 // Its launchers; for any other `request` they call fail_few_channels().
 
 [[noreturn]] void fail_few_channels(const ConvolutionRequest& request);
 
 void few_channels_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                          const ConvolutionSite& site);
+                          const KernelSite& site);
 
 /// Bytes of the partial sums of all blocks.
 int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request);
 /// dw and, with a bias, db.
 void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                          const ConvolutionSite& site, void* workspace);
+                          const KernelSite& site, void* workspace);
 
 }  // namespace whisker::cuda

@@ -1,16 +1,123 @@
-// dw (and db) of Note [Few-channel convolutions]. A second kernel adds up the blocks' partial sums
-// in order.
+// dw (and db) of Note [Few-channel convolutions]: rows of the gemm are output channels, columns are
+// taps, k runs over positions. A second kernel adds up the blocks' partial sums in order.
+#include "core/cuda/convolution/add_slices.cuh"
+#include "core/cuda/convolution/few_channels/dz.cuh"
+#include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/convolution/few_channels/launch.cuh"
-#include "core/cuda/convolution/few_channels/weights.cuh"
+#include "core/cuda/convolution/few_channels/patch.cuh"
+#include "core/cuda/convolution/few_channels/warp_split.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace whisker::cuda {
 namespace {
+
+template <class T>
+struct WeightsArguments {
+  const T* x;  // (N,H,W,C)
+  GradientOperands<T> dz;
+  bool wants_db;
+  float* sums;  // (blocks, c_out kernel kernel C + c_out)
+};
+
+/// Adds the accumulators of the warps of one group, which split the positions, in order.
+template <int Tiles>
+__device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4], float* memory) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int part = warp / groups, group = warp % groups;
+  for (int half = position_groups / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (part >= half && part < 2 * half) {
+      float* const to = memory + ((part - half) * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) to[i * 32] = acc[i / 4][i % 4];
+    }
+    __syncthreads();
+    if (part < half) {
+      const float* const from = memory + (part * groups + group) * Tiles * 4 * 32 + lane;
+#pragma unroll
+      for (int i = 0; i < 4 * Tiles; ++i) acc[i / 4][i % 4] += from[i * 32];
+    }
+  }
+}
+
+/// A block sums over many tiles of the output, its warps over different positions, filters or
+/// kernel rows. A function of its own: within the kernel it spills more registers (CUDA 13.0).
+template <class T, class S, int Filters, bool Pooled>
+__device__ void few_channels_weights_block(const ConvTiling& p,
+                                           const WeightsArguments<T>& arguments, uint32_t* memory) {
+  using Split = RowSplit<T, S, Filters>;
+  const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
+  T* const dz = reinterpret_cast<T*>(memory);
+  T* const patch = dz + dz_elements<Filters>(p);
+  // Copies without registers where nothing is computed on the way.
+  const bool copies_dz = sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db;
+  const bool copies_patch =
+      copies_dz && p.w * S::channels % 8 == 0 && reinterpret_cast<uintptr_t>(arguments.x) % 16 == 0;
+  const int pitch = copies_patch ? copied_pitch<S>(p.tile_columns) : patch_pitch<S>(p.tile_columns);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int group = warp % Split::groups, part = warp / Split::groups;
+  static_assert(Split::groups * Split::position_groups == block_warps);
+
+  float acc[Split::tiles][4] = {};
+  float db[pack_size<T>] = {};
+  const int tiles = tile_count(p);
+  for (int at = block; at < tiles; at += blocks) {
+    const ConvTile tile = tile_of(p, at);
+    __syncthreads();  // all threads have read the last tile
+    int skipped = 0;  // elements before the patch in its rows
+    if (copies_dz) copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
+    if (copies_patch) {
+      skipped = copy_patch<S>(p, tile, arguments.x, patch);
+    } else {
+      fill_patch<S, T>(p, tile, arguments.x, patch, nullptr);
+    }
+    if (copies_dz) {
+      wait_for_copies();
+    } else {
+      fill_dz<T, Filters, Pooled>(p, tile, arguments.dz, dz, db);
+    }
+    __syncthreads();
+    const int steps_across = p.tile_columns / 16;
+    const int steps = p.tile_rows * steps_across;
+    for (int step = part; step < steps; step += Split::position_groups) {
+      const int row = step / steps_across, column = step % steps_across * 16;
+      Split::multiply(dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
+                      patch + skipped + row * S::stride * pitch + column * S::stride * S::channels,
+                      pitch, group, acc);
+    }
+  }
+
+  float* const scratch = reinterpret_cast<float*>(memory);
+  add_warps(Split::position_groups, Split::groups, acc, scratch);
+  const int weights = p.c_out * S::kernel * S::row_taps;
+  float* const sums = arguments.sums + int64_t{block} * (weights + p.c_out);
+  if (part == 0) {
+#pragma unroll
+    for (int i = 0; i < 4 * Split::tiles; ++i) {
+      const int at = Split::weight_of(group, i);
+      if (at >= 0 && at < weights) sums[at] = acc[i / 4][i % 4];
+    }
+  }
+  // db: threads `packs` apart have the same channels.
+  constexpr int width = pack_size<T>;
+  constexpr int packs = Filters / width;
+  __syncthreads();
+  for (int c = 0; c < width; ++c) scratch[threadIdx.x * width + static_cast<unsigned>(c)] = db[c];
+  __syncthreads();
+  const int k = static_cast<int>(threadIdx.x);
+  if (k < p.c_out) {
+    float sum = 0;
+    for (int thread = k / width; thread < block_threads; thread += packs) {
+      sum += scratch[thread * width + k % width];
+    }
+    sums[weights + k] = sum;
+  }
+}
 
 template <class T, class S, int Filters, bool Pooled>
 __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
@@ -20,44 +127,49 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   few_channels_weights_block<T, S, Filters, Pooled>(p, arguments, memory);
 }
 
-/// dw (weights) and db (channels) from the blocks' sums. Block: (32 sums, 8 blocks at a time).
-template <class T>
-__global__ void add_blocks_kernel(int blocks, int weights, int channels, const float* sums, T* dw,
-                                  T* db) {
-  wait_for_previous();
-  __shared__ float partial[8][32];
-  const int count = weights + channels;
-  const int i = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
-  float sum = 0;
-  if (i < count) {
-    for (int block = static_cast<int>(threadIdx.y); block < blocks; block += 8) {
-      sum += sums[int64_t{block} * count + i];
-    }
-  }
-  partial[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || i >= count) return;
-  for (int part = 1; part < 8; ++part) sum += partial[part][threadIdx.x];
-  if (i < weights) {
-    dw[i] = from_f32<T>(sum);
-  } else if (db) {
-    db[i - weights] = from_f32<T>(sum);
-  }
+/// Bytes of a tile's dz and patch.
+template <class T, class S, int Filters>
+constexpr size_t tile_bytes(const ConvTiling& p) {
+  const int patch = patch_rows<S>(p.tile_rows) * copied_pitch<S>(p.tile_columns);
+  return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
 }
 
-void add_blocks(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                const ConvolutionSite& site, int blocks, const float* sums) {
-  const Conv2dGeometry& g = request.geometry;
-  const auto channels = static_cast<int>(g.c_out);
-  const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
-  visit_real(g.dtype, [&]<class T>() {
-    launch_pdl({.stream = site.stream, .capability = site.capability},
-               static_cast<unsigned>((weights + channels + 31) / 32), dim3(32, 8),
-               add_blocks_kernel<T>, blocks, weights, channels, sums, static_cast<T*>(operands.w),
-               static_cast<T*>(g.bias ? operands.b : nullptr));
-  });
-  check_launch("few-channel weight gradient's sum");
+/// The largest tiles of which two fit a multiprocessor of this GPU; one on compute capability 12.0,
+/// with 99 KiB.
+template <class T, class S, int Filters>
+ConvTiling weights_positions(const Conv2dGeometry& g, const KernelSite& site) {
+  const size_t most_bytes = site.capability >= 90 ? few_channels_shared_bytes : 48 * 1024;
+  static_assert(tile_bytes<T, S, Filters>(one_tile(2, 16)) <= 48 * 1024);
+  int positions = 512;
+  while (positions > 32 && tile_bytes<T, S, Filters>(conv_tiling(g, positions)) > most_bytes) {
+    positions -= 32;
+  }
+  return conv_tiling(g, positions);
 }
+
+/// Bytes of a block's shared memory: the tile, later the sums of warps and of threads.
+template <class T, class S, int Filters>
+constexpr size_t weights_bytes(const ConvTiling& p) {
+  using Split = RowSplit<T, S, Filters>;
+  constexpr size_t warp_sums =
+      sizeof(float) * 32 * 4 * Split::tiles * Split::groups * (Split::position_groups / 2);
+  constexpr size_t thread_sums = sizeof(float) * pack_size<T> * block_threads;
+  return std::max({tile_bytes<T, S, Filters>(p), warp_sums, thread_sums});
+}
+
+/// dw (weights) and db behind them, or null, from the sums of all blocks.
+template <class T>
+struct StoreGradients {
+  int weights;
+  T *dw, *db;
+  __device__ void operator()(int at, float sum) const {
+    if (at < weights) {
+      dw[at] = from_f32<T>(sum);
+    } else if (db) {
+      db[at - weights] = from_f32<T>(sum);
+    }
+  }
+};
 
 }  // namespace
 
@@ -68,16 +180,24 @@ int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request) 
 }
 
 void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
-                          const ConvolutionSite& site, void* workspace) {
-  auto* const sums = static_cast<float*>(workspace);
+                          const KernelSite& site, void* workspace) {
+  const Conv2dGeometry& g = request.geometry;
+  const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
-    const ConvTiling p = weights_positions<T, S, Filters>(request.geometry, site);
+    const ConvTiling p = weights_positions<T, S, Filters>(g, site);
     const int blocks = std::min(tile_count(p), few_channels_most_blocks);
+    const WeightsArguments<T> arguments{.x = static_cast<const T*>(operands.x),
+                                        .dz = gradient_operands<T>(g.activation, operands),
+                                        .wants_db = g.bias && operands.b,
+                                        .sums = static_cast<float*>(workspace)};
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
-                        few_channels_weights_kernel<T, S, Filters, Pooled>, p,
-                        weights_arguments<T>(request, operands, sums));
-    add_blocks(request, operands, site, blocks, sums);
+                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, arguments);
+    add_slices<float>({.stream = site.stream, .capability = site.capability}, workspace, blocks,
+                      weights + g.c_out,
+                      StoreGradients<T>{weights, static_cast<T*>(operands.w),
+                                        static_cast<T*>(g.bias ? operands.b : nullptr)});
   });
+  check_launch("few-channel weight gradient");
 }
 
 }  // namespace whisker::cuda

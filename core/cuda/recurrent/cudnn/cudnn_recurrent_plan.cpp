@@ -1,5 +1,7 @@
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
 
+#include "core/cuda/recurrent/recurrent_sizes.h"
+
 #include <algorithm>
 
 namespace whisker::cuda {
@@ -11,17 +13,9 @@ cudnnDataType_t data_type(DType dtype) {
 }
 
 cudnnRNNMode_t mode_of(RecurrentKind kind) {
-  switch (kind) {
-    case RecurrentKind::rnn_tanh:
-      return CUDNN_RNN_TANH;
-    case RecurrentKind::rnn_relu:
-      return CUDNN_RNN_RELU;
-    case RecurrentKind::lstm:
-      return CUDNN_LSTM;
-    case RecurrentKind::gru:
-      return CUDNN_GRU;
-  }
-  return CUDNN_LSTM;
+  if (kind == RecurrentKind::lstm) return CUDNN_LSTM;
+  if (kind == RecurrentKind::gru) return CUDNN_GRU;
+  return kind == RecurrentKind::rnn_relu ? CUDNN_RNN_RELU : CUDNN_RNN_TANH;
 }
 
 cudnnMathType_t math_of(const RecurrentGeometry& g, bool tf32) {
@@ -46,22 +40,23 @@ void describe_state(cudnnTensorDescriptor_t descriptor, const RecurrentGeometry&
                "cudnnSetTensorNdDescriptor");
 }
 
-}  // namespace
-
-SequenceDescriptor::SequenceDescriptor(DType dtype, int64_t steps, int64_t batch, int64_t extent) {
-  const std::vector<int> lengths(static_cast<size_t>(batch), in_32_bits("steps", steps));
+void describe_steps(cudnnRNNDataDescriptor_t descriptor, const RecurrentGeometry& g,
+                    int64_t extent) {
+  const std::vector<int> lengths(static_cast<size_t>(g.batch), in_32_bits("steps", g.steps));
   double zero = 0;  // of every type
-  cudnn::check(cudnnSetRNNDataDescriptor(handle_.raw(), data_type(dtype),
-                                         CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
-                                         in_32_bits("steps", steps), in_32_bits("the batch", batch),
-                                         in_32_bits("features", extent), lengths.data(), &zero),
+  cudnn::check(cudnnSetRNNDataDescriptor(
+                   descriptor, data_type(g.dtype), CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
+                   in_32_bits("steps", g.steps), in_32_bits("the batch", g.batch),
+                   in_32_bits("features", extent), lengths.data(), &zero),
                "cudnnSetRNNDataDescriptor");
 }
 
+}  // namespace
+
 CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
-                                       const RecurrentGeometry& g, cudnnRNNAlgo_t algorithm,
-                                       bool tf32)
-    : context_(context), g_(g) {
+                                       const RecurrentGeometry& g,
+                                       const CudnnRecurrentAlgorithm& algorithm, bool tf32)
+    : context_(context), g_(g), name_(algorithm.name) {
   if (g.projection >= g.hidden) {
     fail(ErrorKind::usage,
          "recurrent: on a GPU a projection is smaller than hidden, got {} for {} hidden units.",
@@ -71,7 +66,7 @@ CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
   cudnn::check(cudnnSetDropoutDescriptor(dropout_.raw(), handle, 0, nullptr, 0, 0),
                "cudnnSetDropoutDescriptor");
   cudnn::check(cudnnSetRNNDescriptor_v8(
-                   rnn_.raw(), algorithm, mode_of(g.kind),
+                   rnn_.raw(), algorithm.id, mode_of(g.kind),
                    g.bias ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_NO_BIAS,
                    g.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                    CUDNN_LINEAR_INPUT, data_type(g.dtype), CUDNN_DATA_FLOAT, math_of(g, tf32),
@@ -81,11 +76,13 @@ CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
                "cudnnSetRNNDescriptor_v8");
   describe_state(h_.raw(), g, g.output());
   describe_state(c_.raw(), g, g.hidden);
-  const SequenceDescriptor x(g.dtype, g.steps, g.batch, g.features);
+  describe_steps(x_.raw(), g, g.features);
+  describe_steps(y_.raw(), g, g.directions * g.output());
   for (const cudnnForwardMode_t mode : {CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING}) {
     size_t workspace = 0, reserve = 0;
-    cudnn::check(cudnnGetRNNTempSpaceSizes(handle, rnn_.raw(), mode, x.raw(), &workspace, &reserve),
-                 "cudnnGetRNNTempSpaceSizes");
+    cudnn::check(
+        cudnnGetRNNTempSpaceSizes(handle, rnn_.raw(), mode, x_.raw(), &workspace, &reserve),
+        "cudnnGetRNNTempSpaceSizes");
     workspace_bytes_ = std::max(workspace_bytes_, static_cast<int64_t>(workspace));
     reserve_bytes_ = static_cast<int64_t>(reserve);
   }
@@ -96,53 +93,46 @@ CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
   find_regions(allocator);
 }
 
+// cuDNN orders the gates as RecurrentParameters does: first w_ih, then w_hh, then the projection.
 void CudnnRecurrentPlan::find_regions(Allocator& allocator) {
   const Scratch weights(allocator, weight_bytes_);
-  for (int64_t cell = 0; cell < g_.cells(); ++cell) {
-    add_regions(static_cast<size_t>(cell), g_.inputs(cell / g_.directions), weights.as<char>());
-  }
-}
-
-// cuDNN orders the gates as RecurrentParameters does: first w_ih, then w_hh, then the projection.
-void CudnnRecurrentPlan::add_regions(size_t cell, int64_t inputs, char* weights) {
-  const auto width = static_cast<int64_t>(size_of(g_.dtype));
   const TensorHandle matrix_descriptor, bias_descriptor;
-  const auto add = [&](int64_t part, Tensor RecurrentParameters::*matrix, int64_t matrix_bytes,
-                       Tensor RecurrentParameters::*bias, int64_t row_block) {
-    void* matrix_at = nullptr;
-    void* bias_at = nullptr;
-    cudnn::check(cudnnGetRNNWeightParams(context_.cudnn(), rnn_.raw(), static_cast<int32_t>(cell),
-                                         static_cast<size_t>(weight_bytes_), weights,
-                                         static_cast<int32_t>(part), matrix_descriptor.raw(),
-                                         &matrix_at, bias_descriptor.raw(), &bias_at),
-                 "cudnnGetRNNWeightParams");
-    regions_.push_back({.cell = cell,
-                        .member = matrix,
-                        .first = row_block * matrix_bytes,
-                        .bytes = matrix_bytes,
-                        .at = static_cast<char*>(matrix_at) - weights});
-    if (!bias || !g_.bias) return;
-    regions_.push_back({.cell = cell,
-                        .member = bias,
-                        .first = row_block * g_.hidden * width,
-                        .bytes = g_.hidden * width,
-                        .at = static_cast<char*>(bias_at) - weights});
-  };
-  const int64_t gates = g_.gates();
-  for (int64_t gate = 0; gate < gates; ++gate) {
-    add(gate, &RecurrentParameters::w_ih, g_.hidden * inputs * width, &RecurrentParameters::b_ih,
-        gate);
-    add(gates + gate, &RecurrentParameters::w_hh, g_.hidden * g_.output() * width,
-        &RecurrentParameters::b_hh, gate);
-  }
-  if (g_.projection > 0) {
-    add(2 * gates, &RecurrentParameters::w_hr, g_.projection * g_.hidden * width, nullptr, 0);
+  const int64_t width = width_of(g_), gates = g_.gates();
+  for (int64_t cell = 0; cell < g_.cells(); ++cell) {
+    const auto add = [&](int64_t part, int64_t gate, Tensor RecurrentParameters::*matrix,
+                         int64_t elements, Tensor RecurrentParameters::*bias) {
+      void* matrix_at = nullptr;
+      void* bias_at = nullptr;
+      cudnn::check(cudnnGetRNNWeightParams(context_.cudnn(), rnn_.raw(), static_cast<int32_t>(cell),
+                                           static_cast<size_t>(weight_bytes_), weights.data(),
+                                           static_cast<int32_t>(part), matrix_descriptor.raw(),
+                                           &matrix_at, bias_descriptor.raw(), &bias_at),
+                   "cudnnGetRNNWeightParams");
+      const auto region = [&](Tensor RecurrentParameters::*member, int64_t bytes, void* at) {
+        regions_.push_back({.cell = static_cast<size_t>(cell),
+                            .member = member,
+                            .first = gate * bytes,
+                            .bytes = bytes,
+                            .at = static_cast<char*>(at) - weights.as<char>()});
+      };
+      region(matrix, elements * width, matrix_at);
+      if (bias && g_.bias) region(bias, g_.hidden * width, bias_at);
+    };
+    for (int64_t gate = 0; gate < gates; ++gate) {
+      add(gate, gate, &RecurrentParameters::w_ih, g_.hidden * g_.inputs(cell / g_.directions),
+          &RecurrentParameters::b_ih);
+      add(gates + gate, gate, &RecurrentParameters::w_hh, g_.hidden * g_.output(),
+          &RecurrentParameters::b_hh);
+    }
+    if (g_.projection > 0) {
+      add(2 * gates, 0, &RecurrentParameters::w_hr, g_.projection * g_.hidden, nullptr);
+    }
   }
 }
 
-std::vector<Copy> CudnnRecurrentPlan::copies(std::span<const RecurrentParameters> cells,
-                                             void* weights) const {
-  std::vector<Copy> copies;
+std::vector<kernels::Copy> CudnnRecurrentPlan::copies(std::span<const RecurrentParameters> cells,
+                                                      void* weights) const {
+  std::vector<kernels::Copy> copies;
   for (const WeightRegion& region : regions_) {
     const Tensor& tensor = cells[region.cell].*region.member;
     if (!tensor.defined()) continue;
@@ -153,22 +143,14 @@ std::vector<Copy> CudnnRecurrentPlan::copies(std::span<const RecurrentParameters
   return copies;
 }
 
-SequenceDescriptor CudnnRecurrentPlan::inputs() const {
-  return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.features);
-}
-
-SequenceDescriptor CudnnRecurrentPlan::results() const {
-  return SequenceDescriptor(g_.dtype, g_.steps, g_.batch, g_.directions * g_.output());
-}
-
 void CudnnRecurrentPlan::forward(const RecurrentCall& call, void* h_last, void* c_last) {
   const bool training = call.reserve != nullptr;
   cudnn::check(
       cudnnRNNForward(context_.cudnn(), rnn_.raw(),
                       training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE, nullptr,
-                      inputs().raw(), call.x, results().raw(), call.y, h_.raw(), call.h, h_last,
-                      c_descriptor(), call.c, c_last, static_cast<size_t>(weight_bytes_),
-                      call.weights, static_cast<size_t>(workspace_bytes_), call.workspace,
+                      x_.raw(), call.x, y_.raw(), call.y, h_.raw(), call.h, h_last, c_descriptor(),
+                      call.c, c_last, static_cast<size_t>(weight_bytes_), call.weights,
+                      static_cast<size_t>(workspace_bytes_), call.workspace,
                       training ? static_cast<size_t>(reserve_bytes_) : 0, call.reserve),
       "cudnnRNNForward");
 }
@@ -177,22 +159,21 @@ void CudnnRecurrentPlan::backward_data(const RecurrentCall& call, const void* dy
                                        const void* dh_last, const void* dc_last, void* dx, void* dh,
                                        void* dc) {
   cudnn::check(
-      cudnnRNNBackwardData_v8(context_.cudnn(), rnn_.raw(), nullptr, results().raw(), call.y, dy,
-                              inputs().raw(), dx, h_.raw(), call.h, dh_last, dh, c_descriptor(),
-                              call.c, dc_last, dc, static_cast<size_t>(weight_bytes_), call.weights,
+      cudnnRNNBackwardData_v8(context_.cudnn(), rnn_.raw(), nullptr, y_.raw(), call.y, dy, x_.raw(),
+                              dx, h_.raw(), call.h, dh_last, dh, c_descriptor(), call.c, dc_last,
+                              dc, static_cast<size_t>(weight_bytes_), call.weights,
                               static_cast<size_t>(workspace_bytes_), call.workspace,
                               static_cast<size_t>(reserve_bytes_), call.reserve),
       "cudnnRNNBackwardData_v8");
 }
 
 void CudnnRecurrentPlan::backward_weights(const RecurrentCall& call, void* dweights) {
-  cudnn::check(
-      cudnnRNNBackwardWeights_v8(context_.cudnn(), rnn_.raw(), CUDNN_WGRAD_MODE_ADD, nullptr,
-                                 inputs().raw(), call.x, h_.raw(), call.h, results().raw(), call.y,
-                                 static_cast<size_t>(weight_bytes_), dweights,
-                                 static_cast<size_t>(workspace_bytes_), call.workspace,
-                                 static_cast<size_t>(reserve_bytes_), call.reserve),
-      "cudnnRNNBackwardWeights_v8");
+  cudnn::check(cudnnRNNBackwardWeights_v8(context_.cudnn(), rnn_.raw(), CUDNN_WGRAD_MODE_ADD,
+                                          nullptr, x_.raw(), call.x, h_.raw(), call.h, y_.raw(),
+                                          call.y, static_cast<size_t>(weight_bytes_), dweights,
+                                          static_cast<size_t>(workspace_bytes_), call.workspace,
+                                          static_cast<size_t>(reserve_bytes_), call.reserve),
+               "cudnnRNNBackwardWeights_v8");
 }
 
 }  // namespace whisker::cuda

@@ -1,15 +1,15 @@
-// What cuDNN needs for consecutive recurrent layers of one geometry: descriptors, workspace sizes,
-// and the position of each parameter in its block of weights.
+// What cuDNN needs for consecutive recurrent layers of one geometry by one of its algorithms:
+// descriptors, workspace sizes, the position of each parameter in its block of weights.
 #pragma once
 
 #include "core/backend/recurrent_operands.h"
 #include "core/cuda/memory/allocator.h"
-#include "core/cuda/recurrent/cudnn/batched_copy.h"
+#include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
-#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <cudnn.h>
@@ -30,17 +30,6 @@ class CudnnHandle {
   T raw_ = nullptr;
 };
 
-/// Sequences of the full length `steps`, in memory (steps, batch, extent).
-class SequenceDescriptor {
- public:
-  SequenceDescriptor(DType dtype, int64_t steps, int64_t batch, int64_t extent);
-  cudnnRNNDataDescriptor_t raw() const { return handle_.raw(); }
-
- private:
-  CudnnHandle<cudnnRNNDataDescriptor_t, cudnnCreateRNNDataDescriptor, cudnnDestroyRNNDataDescriptor>
-      handle_;
-};
-
 /// The operands of one call; null is undefined.
 struct RecurrentCall {
   const void* x = nullptr;        // (steps, batch, features)
@@ -52,18 +41,33 @@ struct RecurrentCall {
   void* reserve = nullptr;        // reserve_bytes(); null: no backward pass will follow
 };
 
+/// One of cuDNN's algorithms, and its name in the autotune table.
+struct CudnnRecurrentAlgorithm {
+  cudnnRNNAlgo_t id;
+  std::string_view name;
+};
+/// The first computes everything, and repeats bit for bit.
+inline constexpr CudnnRecurrentAlgorithm cudnn_recurrent_algorithms[] = {
+    {CUDNN_RNN_ALGO_STANDARD, "standard"},
+    {CUDNN_RNN_ALGO_PERSIST_STATIC, "persistent"},
+    {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persistent small"}};
+
+/// All sequences have the full length `steps`.
 class CudnnRecurrentPlan {
  public:
   /// `g` without dropout. Throws device where cuDNN does not support it by this algorithm.
   CudnnRecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
-                     cudnnRNNAlgo_t algorithm, bool tf32);
+                     const CudnnRecurrentAlgorithm& algorithm, bool tf32);
+
+  std::string name() const { return std::string(name_); }
 
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }  ///< enough for every pass
   int64_t reserve_bytes() const { return reserve_bytes_; }
 
-  /// The copies between the parameters of `cells` and the block `weights`.
-  std::vector<Copy> copies(std::span<const RecurrentParameters> cells, void* weights) const;
+  /// The copies between the defined parameters of `cells` and the block `weights`.
+  std::vector<kernels::Copy> copies(std::span<const RecurrentParameters> cells,
+                                    void* weights) const;
 
   /// h and c after the last step go to `h_last` and `c_last`.
   void forward(const RecurrentCall& call, void* h_last, void* c_last);
@@ -76,6 +80,8 @@ class CudnnRecurrentPlan {
  private:
   using TensorHandle = CudnnHandle<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
                                    cudnnDestroyTensorDescriptor>;
+  using StepsHandle = CudnnHandle<cudnnRNNDataDescriptor_t, cudnnCreateRNNDataDescriptor,
+                                  cudnnDestroyRNNDataDescriptor>;
   struct WeightRegion {
     size_t cell = 0;
     Tensor RecurrentParameters::*member = nullptr;
@@ -84,16 +90,15 @@ class CudnnRecurrentPlan {
     int64_t at = 0;  // byte of the weights
   };
   void find_regions(Allocator& allocator);
-  void add_regions(size_t cell, int64_t inputs, char* weights);
   cudnnTensorDescriptor_t c_descriptor() const { return g_.is_lstm() ? c_.raw() : nullptr; }
-  SequenceDescriptor inputs() const;
-  SequenceDescriptor results() const;
 
   Context& context_;
   RecurrentGeometry g_;
+  std::string_view name_;
   CudnnHandle<cudnnRNNDescriptor_t, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor> rnn_;
   CudnnHandle<cudnnDropoutDescriptor_t, cudnnCreateDropoutDescriptor, cudnnDestroyDropoutDescriptor>
       dropout_;
+  StepsHandle x_, y_;
   TensorHandle h_, c_;
   int64_t weight_bytes_ = 0, workspace_bytes_ = 0, reserve_bytes_ = 0;
   std::vector<WeightRegion> regions_;

@@ -1,15 +1,10 @@
 // All steps of recurrent cells backward: see Note [Persistent recurrence]. From what forward saved
 // to the gradients of the gates' pre-activations. The gradients of weights and of x, gemms over all
-// steps, follow (persistent_gemms.h).
+// steps, follow (persistent_layers.cpp).
 #include "core/cuda/recurrent/persistent/persistent_recurrent.cuh"
 
 namespace whisker::cuda {
 namespace {
-
-struct BackwardCell {
-  PersistentCell forward;
-  PersistentGradients gradients;
-};
 
 // The block's columns of a weight matrix (k, hidden), laid out for load_weights().
 template <class T, int U>
@@ -65,42 +60,39 @@ struct UnitStep {
 
 // Grid: cells x tiles of sequences x slices of units.
 template <class T, Gating gating, int M, int U>
-__global__ __launch_bounds__(persistent_threads,
-                             1) void backward_kernel(PersistentArguments<BackwardCell> p) {
+__global__ __launch_bounds__(persistent_threads, 1) void backward_kernel(PersistentArguments p) {
 #if __CUDA_ARCH__ >= 900
   constexpr int gates = gates_of<gating>, tiles = U / 8;
   extern __shared__ uint4 shared[];
   const Slice<M, U> own(p.batch, p.hidden);
-  const PersistentCell& cell = p.cells[own.cell].forward;
-  const PersistentGradients& grad = p.cells[own.cell].gradients;
+  const PersistentCell& cell = p.cells[own.cell];
   const int k = gates * p.hidden;
 
   T* const w_hh = reinterpret_cast<T*>(shared);
   T* const w_above = w_hh + int64_t{k} * U;
   const PartialSums<M, tiles> partials{
-      reinterpret_cast<float*>(grad.stacked ? w_above + int64_t{k} * U : w_above)};
+      reinterpret_cast<float*>(cell.above ? w_above + int64_t{k} * U : w_above)};
   keep_columns<T, U>(static_cast<const T*>(cell.w_hh), k, p.hidden, own.first_unit, w_hh);
   const T* dgx_above = nullptr;
-  if (grad.stacked) {
-    const BackwardCell& above = p.cells[own.cell + 1];
-    keep_columns<T, U>(static_cast<const T*>(above.forward.w_ih), k, p.hidden, own.first_unit,
-                       w_above);
-    dgx_above = static_cast<const T*>(above.gradients.dgx);
+  if (cell.above) {
+    const PersistentCell& above = p.cells[own.cell + 1];
+    keep_columns<T, U>(static_cast<const T*>(above.w_ih), k, p.hidden, own.first_unit, w_above);
+    dgx_above = static_cast<const T*>(above.dgx);
   }
   const uint32_t* const flag_above =
-      grad.stacked ? own.flag(p.flags, own.cell + 1, p.batch) : nullptr;
+      cell.above ? own.flag(p.flags, own.cell + 1, p.batch) : nullptr;
   uint32_t* const flag = own.flag(p.flags, own.cell, p.batch);
 
   const int64_t state_at = int64_t{own.row} * p.hidden + own.unit;
   float2 carried_h = make_float2(0, 0), carried_c = make_float2(0, 0);
   int length = p.steps;
   if (own.owner) {
-    if (grad.dh_last) carried_h = load_pair(static_cast<const T*>(grad.dh_last) + state_at);
-    if (grad.dc_last) carried_c = load_pair(static_cast<const T*>(grad.dc_last) + state_at);
+    if (cell.dh_last) carried_h = load_pair(static_cast<const T*>(cell.dh_last) + state_at);
+    if (cell.dc_last) carried_c = load_pair(static_cast<const T*>(cell.dc_last) + state_at);
     if (p.lengths) length = length_of(p, own.row);
   }
-  T* const dgx = static_cast<T*>(grad.dgx);
-  T* const dgh = static_cast<T*>(grad.dgh);
+  T* const dgx = static_cast<T*>(cell.dgx);
+  T* const dgh = static_cast<T*>(cell.dgh);
   const auto row_of_tile = [&](int step) { return (int64_t{step} * p.batch + own.first_row) * k; };
   // dgh W_hh of the following step (in forward's order).
   const auto multiply_own = [&](float(&acc)[M][tiles][4], int turns) {
@@ -121,7 +113,7 @@ __global__ __launch_bounds__(persistent_threads,
     UnitStep<gating> a, b;
     float2 dh = make_float2(0, 0);
     if (inside) {
-      if (grad.dy) dh = load_pair(static_cast<const T*>(grad.dy) + at * p.y_stride + own.unit);
+      if (cell.dy) dh = load_pair(static_cast<const T*>(cell.dy) + at * p.y_stride + own.unit);
       if constexpr (gating != Gating::plain) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -158,7 +150,7 @@ __global__ __launch_bounds__(persistent_threads,
       }
     }
     float acc[M][tiles][4] = {};
-    if (grad.stacked) {
+    if (cell.above) {
       await(flag_above, static_cast<uint32_t>((turn + 1) * own.tiles));
       multiply_partial<T, M, tiles>(acc, dgx_above + row_of_tile(step), k, own.valid, k, w_above,
                                     [](int tile) { return tile; });
@@ -189,18 +181,18 @@ __global__ __launch_bounds__(persistent_threads,
     arrive(flag);  // and partials may be overwritten
   }
 
-  if (grad.dh0) {
+  if (cell.dh0) {
     float acc[M][tiles][4] = {};
     multiply_own(acc, p.steps);
     partials.put(acc);
     __syncthreads();
     if (own.owner) {
       const float2 sum = partials.sum(own.local_row, own.local_unit);
-      store_pair(static_cast<T*>(grad.dh0) + state_at,
+      store_pair(static_cast<T*>(cell.dh0) + state_at,
                  make_float2(carried_h.x + sum.x, carried_h.y + sum.y));
     }
   }
-  if (grad.dc0 && own.owner) store_pair(static_cast<T*>(grad.dc0) + state_at, carried_c);
+  if (cell.dc0 && own.owner) store_pair(static_cast<T*>(cell.dc0) + state_at, carried_c);
 #else  // not launched: see persistent_kernels_compiled()
   __trap();
 #endif
@@ -208,20 +200,11 @@ __global__ __launch_bounds__(persistent_threads,
 
 }  // namespace
 
-void persistent_backward(const PersistentLaunch& launch, std::span<const PersistentCell> cells,
-                         std::span<const PersistentGradients> gradients) {
-  const RecurrentGeometry& g = launch.geometry;
-  auto arguments = arguments_of<BackwardCell>(launch);
-  bool stacked = false;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    arguments.cells[i] = {.forward = cells[i], .gradients = gradients[i]};
-    stacked |= gradients[i].stacked;
-  }
-  visit_persistent(g, launch.tiling, [&]<class T, Gating gating, int M, int U>() {
-    launch_persistent(&backward_kernel<T, gating, M, U>, persistent_blocks(launch, cells.size()),
-                      persistent_backward_bytes(g, launch.tiling, stacked), arguments,
-                      launch.stream);
-  });
+void persistent_backward(const PersistentLaunch& launch, std::span<const PersistentCell> cells) {
+  const bool stacked = std::ranges::any_of(cells, &PersistentCell::above);
+  launch_persistent(
+      launch, cells, persistent_backward_bytes(launch.geometry, launch.tiling, stacked),
+      [&]<class T, Gating gating, int M, int U> { return &backward_kernel<T, gating, M, U>; });
 }
 
 }  // namespace whisker::cuda

@@ -59,8 +59,7 @@ __device__ void step_cell(float (&z)[blocks_of<gating>], float& h, float& c, boo
 
 // Grid: cells x tiles of sequences x slices of units.
 template <class T, Gating gating, int M, int U>
-__global__ __launch_bounds__(persistent_threads,
-                             1) void forward_kernel(PersistentArguments<PersistentCell> p) {
+__global__ __launch_bounds__(persistent_threads, 1) void forward_kernel(PersistentArguments p) {
 #if __CUDA_ARCH__ >= 900
   constexpr int gates = gates_of<gating>, blocks = blocks_of<gating>;
   constexpr int tiles = gates * U / 8, sums = blocks * U / 8;
@@ -186,18 +185,10 @@ bool persistent_kernels_compiled() {
 }
 
 void persistent_forward(const PersistentLaunch& launch, std::span<const PersistentCell> cells) {
-  const RecurrentGeometry& g = launch.geometry;
-  auto arguments = arguments_of<PersistentCell>(launch);
-  bool stacked = false;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    arguments.cells[i] = cells[i];
-    stacked |= cells[i].w_ih != nullptr;
-  }
-  visit_persistent(g, launch.tiling, [&]<class T, Gating gating, int M, int U>() {
-    launch_persistent(&forward_kernel<T, gating, M, U>, persistent_blocks(launch, cells.size()),
-                      persistent_forward_bytes(g, launch.tiling, stacked), arguments,
-                      launch.stream);
-  });
+  const bool stacked = std::ranges::any_of(cells, [](const auto& cell) { return cell.w_ih; });
+  launch_persistent(
+      launch, cells, persistent_forward_bytes(launch.geometry, launch.tiling, stacked),
+      [&]<class T, Gating gating, int M, int U> { return &forward_kernel<T, gating, M, U>; });
 }
 
 }  // namespace whisker::cuda

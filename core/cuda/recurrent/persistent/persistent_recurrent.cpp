@@ -12,9 +12,13 @@ int64_t blocks_per_cell(const RecurrentGeometry& g, const PersistentTiling& tili
   return (g.batch + tiling.rows - 1) / tiling.rows * (g.hidden / tiling.units);
 }
 
-/// Partial sums (rows, columns) of all warps.
-int64_t partial_sum_bytes(const PersistentTiling& tiling, int64_t columns) {
-  return persistent_warps * int64_t{tiling.rows} * (columns + 8) * int64_t{sizeof(float)};
+/// Weights, and the partial sums (rows, sums units) of all warps.
+size_t shared_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling, bool stacked,
+                    int64_t sums) {
+  const int64_t weights = (stacked ? 2 : 1) * g.gates() * tiling.units * g.hidden * width_of(g);
+  const int64_t partial_sums =
+      persistent_warps * int64_t{tiling.rows} * (sums * tiling.units + 8) * int64_t{sizeof(float)};
+  return static_cast<size_t>(weights + partial_sums);
 }
 
 }  // namespace
@@ -25,15 +29,12 @@ int64_t persistent_blocks(const PersistentLaunch& launch, size_t cells) {
 
 size_t persistent_forward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
                                 bool stacked) {
-  const int64_t sums = g.kind == RecurrentKind::gru ? 4 : g.gates();
-  return static_cast<size_t>((stacked ? 2 : 1) * g.gates() * tiling.units * g.hidden * width_of(g) +
-                             partial_sum_bytes(tiling, sums * tiling.units));
+  return shared_bytes(g, tiling, stacked, g.kind == RecurrentKind::gru ? 4 : g.gates());
 }
 
 size_t persistent_backward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
                                  bool stacked) {
-  return static_cast<size_t>((stacked ? 2 : 1) * g.gates() * tiling.units * g.hidden * width_of(g) +
-                             partial_sum_bytes(tiling, tiling.units));
+  return shared_bytes(g, tiling, stacked, 1);
 }
 
 int64_t persistent_flag_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling) {
@@ -50,9 +51,8 @@ std::optional<PersistentTiling> persistent_tiling(const RecurrentGeometry& g, bo
   const int smaller = wide ? 32 : 16;
   for (const int rows : {smaller, 2 * smaller}) {
     PersistentTiling tiling{.rows = rows, .units = wide ? 8 : 16};
-    const size_t bytes = std::max(persistent_forward_bytes(g, tiling, stacked),
-                                  persistent_backward_bytes(g, tiling, stacked));
-    if (bytes > gpu.sharedMemPerBlockOptin) continue;
+    // Backward needs no more.
+    if (persistent_forward_bytes(g, tiling, stacked) > gpu.sharedMemPerBlockOptin) continue;
     tiling.cells = static_cast<int>(std::min<int64_t>(
         gpu.multiProcessorCount / blocks_per_cell(g, tiling), most_persistent_cells));
     const int wanted = static_cast<int>(stacked ? std::min<int64_t>(g.layers, 2) : g.directions);

@@ -17,6 +17,8 @@
 #include "core/cuda/recurrent/persistent/gemm_partials.cuh"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
 
+#include <algorithm>
+
 namespace whisker::cuda {
 
 inline constexpr int persistent_threads = persistent_warps * 32;
@@ -85,7 +87,7 @@ struct Slice {
     unit = first_unit + local_unit;
     owner = local_row < valid;
   }
-  /// Of a cell, for this block's tile of sequences.
+  /// The counter of a cell for this block's tile of sequences.
   __device__ uint32_t* flag(uint32_t* flags, int of_cell, int batch) const {
     const int row_tiles = (batch + M * 16 - 1) / (M * 16);
     return flags + static_cast<unsigned>(of_cell * row_tiles + first_row / (M * 16)) * flag_words;
@@ -97,55 +99,19 @@ __device__ inline float logistic(float x) {
 }
 
 /// What a launch passes by value.
-template <class Cell>
 struct PersistentArguments {
   int steps, batch, hidden;
   int64_t y_stride;
   bool relu;  // of a plain cell
   const int64_t* lengths;
   uint32_t* flags;
-  Cell cells[most_persistent_cells];
+  PersistentCell cells[most_persistent_cells];
 };
 
-/// Of a sequence, within [0, steps].
-template <class Cell>
-__device__ inline int length_of(const PersistentArguments<Cell>& p, int row) {
+/// Steps of a sequence, within [0, steps].
+__device__ inline int length_of(const PersistentArguments& p, int row) {
   const int64_t length = p.lengths[row];
   return length < 0 ? 0 : length > p.steps ? p.steps : static_cast<int>(length);
-}
-
-/// For the cells of a launch.
-template <class Cell>
-PersistentArguments<Cell> arguments_of(const PersistentLaunch& launch) {
-  const RecurrentGeometry& g = launch.geometry;
-  return {.steps = static_cast<int>(g.steps),
-          .batch = static_cast<int>(g.batch),
-          .hidden = static_cast<int>(g.hidden),
-          .y_stride = launch.y_stride,
-          .relu = g.kind == RecurrentKind::rnn_relu,
-          .lengths = launch.lengths,
-          .flags = launch.flags,
-          .cells = {}};
-}
-
-/// kernel<<<blocks, persistent_threads>>> with all blocks on the GPU at once.
-template <class Arguments>
-void launch_persistent(void (*kernel)(Arguments), int64_t blocks, size_t shared_bytes,
-                       const Arguments& arguments, cudaStream_t stream) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared_bytes)),
-        "setting a kernel's shared memory");
-  cudaLaunchAttribute together{};
-  together.id = cudaLaunchAttributeCooperative;
-  together.val.cooperative = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(persistent_threads);
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  config.attrs = &together;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kernel, arguments), "launching a persistent kernel");
 }
 
 /// Calls fn.operator()<T, gating, M, U>() for the launch's types and tiling.
@@ -164,6 +130,40 @@ void visit_persistent(const RecurrentGeometry& g, const PersistentTiling& tiling
       if (tiling.rows == 32) return with_gating.template operator()<T, 2, 16>();
       return with_gating.template operator()<T, 1, 16>();
     }
+  });
+}
+
+/// Launches kernel_of.operator()<T, gating, M, U>() over `cells`, with all blocks on the GPU at
+/// once.
+template <class KernelOf>
+void launch_persistent(const PersistentLaunch& launch, std::span<const PersistentCell> cells,
+                       size_t shared_bytes, const KernelOf& kernel_of) {
+  const RecurrentGeometry& g = launch.geometry;
+  PersistentArguments arguments{.steps = static_cast<int>(g.steps),
+                                .batch = static_cast<int>(g.batch),
+                                .hidden = static_cast<int>(g.hidden),
+                                .y_stride = launch.y_stride,
+                                .relu = g.kind == RecurrentKind::rnn_relu,
+                                .lengths = launch.lengths,
+                                .flags = launch.flags,
+                                .cells = {}};
+  std::ranges::copy(cells, arguments.cells);
+  cudaLaunchAttribute together{};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(persistent_blocks(launch, cells.size())));
+  config.blockDim = dim3(persistent_threads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = launch.stream;
+  config.attrs = &together;
+  config.numAttrs = 1;
+  visit_persistent(g, launch.tiling, [&]<class T, Gating gating, int M, int U>() {
+    const auto kernel = kernel_of.template operator()<T, gating, M, U>();
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          "setting a kernel's shared memory");
+    check(cudaLaunchKernelEx(&config, kernel, arguments), "launching a persistent kernel");
   });
 }
 

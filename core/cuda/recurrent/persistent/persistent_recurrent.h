@@ -41,18 +41,15 @@ struct PersistentCell {
   void* h_last = nullptr;  // (batch, hidden), or null
   void* c_last = nullptr;
   bool reverse = false;
-};
-
-/// The gradients of a PersistentCell, whose fields are those of its forward pass.
-struct PersistentGradients {
-  const void* dy = nullptr;  // (steps, batch, y_stride), or null: zeros, or that of the cell above
+  // Backward only:
+  bool above = false;        // the next cell is stacked and reads this one's y
+  const void* dy = nullptr;  // (steps, batch, y_stride), or null: zeros, or that of the next cell
   const void* dh_last = nullptr;
   const void* dc_last = nullptr;
   void* dgx = nullptr;  // (steps, batch, gates hidden): of W_ih x + b_ih
   void* dgh = nullptr;  // (steps, batch, gates hidden): of W_hh h + b_hh; dgx itself but for a gru
   void* dh0 = nullptr;  // (batch, hidden), or null
   void* dc0 = nullptr;
-  bool stacked = false;  // the next cell reads this one's y
 };
 
 inline constexpr int most_persistent_cells = 8;
@@ -73,7 +70,7 @@ struct PersistentLaunch {
   cudaStream_t stream = nullptr;
 };
 int64_t persistent_flag_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling);
-/// Of a launch with this many cells.
+/// Blocks of a launch with this many cells.
 int64_t persistent_blocks(const PersistentLaunch& launch, size_t cells);
 /// Shared memory of a block; `stacked`: some cell reads the one below.
 size_t persistent_forward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
@@ -88,7 +85,6 @@ bool persistent_kernels_compiled();
 /// All steps of `cells`; a stacked cell comes after the one whose y it reads.
 void persistent_forward(const PersistentLaunch& launch, std::span<const PersistentCell> cells);
 /// All steps backwards.
-void persistent_backward(const PersistentLaunch& launch, std::span<const PersistentCell> cells,
-                         std::span<const PersistentGradients> gradients);
+void persistent_backward(const PersistentLaunch& launch, std::span<const PersistentCell> cells);
 
 }  // namespace whisker::cuda

@@ -99,7 +99,7 @@ Numbers expected_result(ConvolutionPass pass, const Conv2dGeometry& g,
 
 /// What the kernels write, into memory full of NaN.
 Numbers depthwise_result(ConvolutionPass pass, Conv2dGeometry g, const DepthwiseOperands& in,
-                         DType dtype, const ConvolutionSite& site) {
+                         DType dtype, const KernelSite& site) {
   g.dtype = dtype;
   const auto algorithm = depthwise_convolution({.pass = pass, .geometry = g}, site);
   if (!algorithm) return {};
@@ -134,12 +134,12 @@ class CudaDepthwise : public GpuTest {
 
 /// Every type on every site.
 void expect_whole_numbers(ConvolutionPass pass, const DepthwiseCase& s,
-                          const std::vector<ConvolutionSite>& sites) {
+                          const std::vector<KernelSite>& sites) {
   const Conv2dGeometry g = s.geometry();
   const DepthwiseOperands in = operands_of(g);
   const Numbers expected = expected_result(pass, g, in);
   for (const DType dtype : dtypes) {
-    for (const ConvolutionSite& site : sites) {
+    for (const KernelSite& site : sites) {
       EXPECT_EQ(depthwise_result(pass, g, in, dtype, site), expected) << fmt::format(
           "{} {} of ({},{},{},{}), window {}, stride {}, {} multiprocessors of capability {}, {} "
           "bytes of shared memory",
@@ -150,7 +150,7 @@ void expect_whole_numbers(ConvolutionPass pass, const DepthwiseCase& s,
 }
 
 TEST_F(CudaDepthwise, ComputesTheSameOnAnyNumberOfMultiprocessors) {
-  const std::vector<ConvolutionSite> sites{
+  const std::vector<KernelSite> sites{
       {.multiprocessors = 1}, {.multiprocessors = 2}, {.multiprocessors = 132}};
   for (const DepthwiseCase& s : depthwise_cases) {
     for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_input,
@@ -165,7 +165,7 @@ TEST_F(CudaDepthwise, WeightGradientsOnTensorCoresAreExact) {
   ASSERT_EQ(cudaGetDeviceProperties(&here, gpu.index), cudaSuccess);
   const int capability = here.major * 10 + here.minor;
   if (capability < 80) GTEST_SKIP() << "skipped: needs compute capability 8.0";
-  std::vector<ConvolutionSite> sites;
+  std::vector<KernelSite> sites;
   for (const size_t bytes : {here.sharedMemPerBlockOptin, size_t{24} * 1024}) {  // narrow tiles
     for (const int multiprocessors : {1, 2, 132}) {
       sites.push_back({.multiprocessors = multiprocessors,
@@ -189,7 +189,7 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
                          DType dtype, int multiprocessors) {
   g.dtype = dtype;
   const bool forward = pass == ConvolutionPass::forward;
-  const ConvolutionSite site{.multiprocessors = multiprocessors};
+  const KernelSite site{.multiprocessors = multiprocessors};
   const auto algorithm = depthwise_convolution(
       {.pass = pass, .geometry = g, .sums = forward, .normalised = true}, site);
   if (!algorithm) return {};
@@ -210,22 +210,24 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
               cudaSuccess);
   }
   float* const of_channels = static_cast<float*>(factors.raw());
+  const auto* const zeros_of_channels = static_cast<const float*>(zero.raw());
+  const auto* const ones_of_channels = static_cast<const float*>(one.raw());
   algorithm->run(site,
                  {.x = forward ? x.raw() : dx.raw(),
                   .w = w.raw(),
                   .y = y.raw(),
                   .sums = of_channels,
-                  .norm = {.x = x.raw(),
-                           .mean = zero.raw(),
-                           .inv_std = one.raw(),
-                           .gamma = one.raw(),
-                           .beta = zero.raw(),
-                           .dgamma = of_channels + g.c,
-                           .dbeta = of_channels,
-                           .dz_factor = of_channels + 2 * g.c,
-                           .x_factor = of_channels + 3 * g.c,
-                           .offset = of_channels + 4 * g.c,
-                           .activation = {Activation::relu}}},
+                  .norm = {.mean = zeros_of_channels,
+                           .inv_std = ones_of_channels,
+                           .gamma = ones_of_channels,
+                           .beta = zeros_of_channels,
+                           .activation = {Activation::relu}},
+                  .norm_gradients = {.x = x.raw(),
+                                     .dgamma = of_channels + g.c,
+                                     .dbeta = of_channels,
+                                     .dz_factor = of_channels + 2 * g.c,
+                                     .x_factor = of_channels + 3 * g.c,
+                                     .offset = of_channels + 4 * g.c}},
                  workspace.raw());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   const Numbers all = factors.to_vector();

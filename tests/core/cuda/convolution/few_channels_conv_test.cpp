@@ -23,7 +23,7 @@ struct Card {
   int multiprocessors, capability;
   size_t multiprocessor_kibi;  // of shared memory
 
-  ConvolutionSite site() const {
+  KernelSite site() const {
     return {.multiprocessors = multiprocessors,
             .capability = capability,
             .multiprocessor_bytes = multiprocessor_kibi * 1024};
@@ -35,7 +35,7 @@ constexpr Card cards[] = {{"A100", 108, 80, 164},
                           {"H200", 132, 90, 228},
                           {"RTX 5090", 170, 120, 100}};
 
-ConvolutionSite site_here() {
+KernelSite site_here() {
   cudaDeviceProp p{};
   EXPECT_EQ(cudaGetDeviceProperties(&p, gpu.index), cudaSuccess);
   return {.multiprocessors = p.multiProcessorCount,
@@ -79,14 +79,14 @@ struct Inputs {
 /// Fills `t` with NaN on the kernels' stream, in their order: a fill on another one was seen to
 /// end after kernels that began when cudaStreamSynchronize() had waited for it, on a GPU shared
 /// with other processes.
-void poison(const Tensor& t, const ConvolutionSite& site) {
+void poison(const Tensor& t, const KernelSite& site) {
   EXPECT_EQ(cudaMemsetAsync(t.raw(), 0xff, static_cast<size_t>(t.bytes()), site.stream),
             cudaSuccess);
 }
 
 /// What a pass writes; empty where there is no few-channel kernel for it.
 std::vector<std::vector<double>> results_of(const ConvolutionRequest& request, const Inputs& in,
-                                            const ConvolutionSite& site) {
+                                            const KernelSite& site) {
   const auto algorithm = few_channels_conv(request, site);
   if (!algorithm) return {};
   const TensorOptions bytes{.dtype = DType::u8, .device = gpu};
@@ -167,7 +167,7 @@ class CudaFewChannelsConv : public GpuTest {
 };
 
 TEST_F(CudaFewChannelsConv, ComputesTheSameByTheTilesOfAnyCard) {
-  const ConvolutionSite here = site_here();
+  const KernelSite here = site_here();
   for (const ConvolutionRequest& request : requests()) {
     SCOPED_TRACE(request.describe());
     const Inputs in(request);

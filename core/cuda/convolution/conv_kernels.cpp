@@ -1,0 +1,124 @@
+// The family of convolutions: with bias, residual and activation, the same with max-pooling behind
+// them, and their gradients. Each pass is a request to ConvAlgorithms. A gradient of the weights
+// alone may be computed straight from dy; that of the input is made from dz.
+#include "core/backend/convolution.h"
+#include "core/cuda/convolution/conv_algorithms.h"
+#include "core/cuda/memory/aligned.h"
+#include "core/cuda/memory/cuda_device.h"
+#include "core/cuda/memory/operand.h"
+
+namespace whisker::cuda {
+namespace {
+
+/// What the gradients of a convolution read and write, on the 16-byte grid.
+class ConvolutionGradients {
+ public:
+  /// y is read only with an activation, `active`.
+  ConvolutionGradients(Context& context, Allocator& allocator, const AffineSaved& saved,
+                       const Tensor& dy, const AffineGrads& out, bool active)
+      : x_(context, allocator, out.dw.defined() ? saved.x : no_tensor),
+        w_(context, allocator, out.dx.defined() ? saved.w : no_tensor),
+        y_(context, allocator, active ? saved.y : no_tensor),
+        dy_(context, allocator, dy),
+        dx_(context, allocator, out.dx),
+        dw_(context, allocator, out.dw),
+        db_(context, allocator, out.db) {}
+
+  /// Operands of a request for the weights' gradient.
+  ConvolutionOperands of_weights() const {
+    return {.x = x_.data(), .w = dw_.data(), .b = db_.data(), .y = dy_.data(), .output = y_.data()};
+  }
+  /// Operands of a request for the input's gradient, but for its dz.
+  ConvolutionOperands of_input() const { return {.x = dx_.data(), .w = w_.data()}; }
+  /// Call it after the work was enqueued.
+  void finish() {
+    dx_.finish();
+    dw_.finish();
+    db_.finish();
+  }
+
+ private:
+  AlignedInput x_, w_, y_, dy_;
+  AlignedOutput dx_, dw_, db_;
+};
+
+class Convolution final : public ConvolutionKernels, public ConvPoolKernels, CudaKernels {
+ public:
+  using CudaKernels::CudaKernels;
+
+  void conv2d(const Conv2dGeometry& g, const AffineInputs& in, const Tensor& y) override {
+    context_.enter();
+    const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
+    const AlignedInput b(context_, allocator_, in.b), residual(context_, allocator_, in.residual);
+    AlignedOutput result(context_, allocator_, y);
+    convolutions_.run({.geometry = g, .residual = in.residual.defined(), .tf32 = tf32()},
+                      {.x = x.data(),
+                       .w = w.data(),
+                       .b = b.data(),
+                       .y = result.data(),
+                       .residual = residual.data()});
+    result.finish();
+  }
+
+  void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
+                       const AffineGrads& out) override {
+    backward(g, nullptr, saved, no_tensor, dy, out);
+  }
+
+  void forward(const ConvPoolGeometry& g, const AffineInputs& in, const Tensor& y,
+               const Tensor& workspace) override {
+    context_.enter();
+    const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
+    const AlignedInput b(context_, allocator_, in.b);
+    const ConvolutionRequest request{.geometry = g.conv, .pooled = true, .tf32 = tf32()};
+    const ConvolutionOperands operands{
+        .x = x.data(), .w = w.data(), .b = b.data(), .y = y.raw(), .argmax = pointer(workspace)};
+    if (is_epilogue(g.pool) && is_aligned(operands.y) && is_aligned(operands.argmax)) {
+      convolutions_.run(request, operands);
+    } else {
+      convolutions_.forward_unfused(request, &g.pool, operands);
+    }
+  }
+
+  void backward(const ConvPoolGeometry& g, const ConvPoolSaved& saved, const Tensor& dy,
+                const AffineGrads& out) override {
+    backward(g.conv, &g.pool, {.x = saved.x, .w = saved.w, .y = saved.y}, saved.workspace, dy, out);
+  }
+
+ private:
+  void backward(const Conv2dGeometry& g, const Pool2dGeometry* pool, const AffineSaved& saved,
+                const Tensor& argmax, const Tensor& dy, const AffineGrads& out) {
+    context_.enter();
+    const bool active = g.activation.kind != Activation::none;
+    ConvolutionGradients memory(context_, allocator_, saved, dy, out, active);
+    ConvolutionOperands operands = memory.of_weights();
+    operands.argmax = pointer(argmax);
+    ConvolutionRequest weights{.pass = ConvolutionPass::backward_weights,
+                               .geometry = g,
+                               .pooled = pool != nullptr,
+                               .tf32 = tf32()};
+    weights.geometry.bias = out.db.defined();
+    const bool from_dy = operands.w && !out.dx.defined() && weights.has_epilogue() &&
+                         (!pool || (is_epilogue(*pool) && is_aligned(operands.argmax)));
+    if (from_dy) {
+      convolutions_.run(weights, operands);
+    } else {
+      convolutions_.backward_unfused(weights, pool, operands, memory.of_input());
+    }
+    memory.finish();
+  }
+
+  ConvAlgorithms& convolutions_ = *device_.convolutions;
+};
+
+}  // namespace
+
+std::shared_ptr<ConvolutionKernels> make_convolution(CudaDevice& device) {
+  return std::make_shared<Convolution>(device);
+}
+
+std::shared_ptr<ConvPoolKernels> make_conv_pool(CudaDevice& device) {
+  return std::make_shared<Convolution>(device);
+}
+
+}  // namespace whisker::cuda
