@@ -250,7 +250,9 @@ void ExampleRecorder::on_backward_begin(const TapeEntry& entry, size_t index, co
       own.gradient.all = arrived_at(output, pending.results[k].elements);
     } else if (const SharedTensorSample& arrives = pending.arrives[k]) {
       const std::vector<double> values = arrived_at(output, arrives->missing);
-      for (size_t i = 0; i < values.size(); ++i) arrives->values[arrives->missing[i]] = values[i];
+      for (size_t i = 0; i < values.size(); ++i) {
+        arrives->values.emplace(arrives->missing[i]).first = values[i];
+      }
     } else {
       own.gradient = entry.outputs[k].gradient;
     }
