@@ -120,7 +120,7 @@ TensorStatistics statistics_of(std::span<const T> values) {
                           static_cast<size_t>(std::min(chunk_elements, count - begin)));
   };
   std::vector<ChunkSums> sums(static_cast<size_t>(chunks));
-#pragma omp parallel for if (chunks > 1)
+#pragma omp parallel for schedule(dynamic) if (chunks > 1)
   for (int64_t i = 0; i < chunks; ++i) {
     const std::span<const T> part = chunk(i);
     sum_chunk(part.data(), part.size(), sums[static_cast<size_t>(i)]);
@@ -152,7 +152,7 @@ TensorStatistics statistics_of(std::span<const T> values) {
   const bool in_single =
       !std::is_integral_v<T> && sizeof(T) <= 4 && scale <= std::numeric_limits<float>::max();
   std::vector<Histogram> counts(static_cast<size_t>(chunks));
-#pragma omp parallel for if (chunks > 1)
+#pragma omp parallel for schedule(dynamic) if (chunks > 1)
   for (int64_t i = 0; i < chunks; ++i) {
     Histogram& own = counts[static_cast<size_t>(i)];
     own = in_single ? histogram_of(chunk(i), static_cast<float>(minimum), static_cast<float>(scale))

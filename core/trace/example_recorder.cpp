@@ -93,6 +93,7 @@ void ExampleRecorder::on_forward(std::vector<TapeEntry>& entries, size_t index,
                                  std::span<const Tensor* const> outputs,
                                  std::span<const Tensor> kept) {
   TapeEntry& entry = entries[index];
+  if (entry.name == "excite") keep_factors(entry, *inputs[1]);
   const auto is_large = [&](const Tensor& x) { return x.count() > large_above_; };
   bool large = std::ranges::any_of(outputs, [&](const Tensor* x) { return is_large(*x); });
   for (const TapeInput& input : entry.inputs) large = large || is_large(*inputs[input.position]);
@@ -220,6 +221,22 @@ void ExampleRecorder::on_forward(std::vector<TapeEntry>& entries, size_t index,
   if (!pending->gradients.empty()) pending_[index] = std::move(pending);
 }
 
+// The norm before it multiplies its gradient by these, of which the norm's part is kept with it.
+void ExampleRecorder::keep_factors(const TapeEntry& excite, const Tensor& factors) {
+  const auto found = pending_.find(excite.inputs[0].entry);
+  if (found == pending_.end() || found->second->entry().name != "batch_norm_squeeze") return;
+  Pending& norm = *found->second;
+  TapeOutput part{.shape = factors.shape(), .dtype = factors.dtype()};
+  norm.take(part, norm.results[1], factors);
+  TapeEntry own = std::move(norm.entry());
+  norm.of.entries.back() = {.kind = TapeKind::leaf, .name = "factors", .outputs = {part}};
+  const size_t at = norm.of.entries.size();
+  norm.of.entries.push_back({.name = "excite",
+                             .inputs = {{.entry = at + 1}, {.entry = at - 1, .position = 1}},
+                             .outputs = {part}});
+  norm.of.entries.push_back(std::move(own));
+}
+
 void ExampleRecorder::on_backward_begin(const TapeEntry& entry, size_t index, const Node& node) {
   const auto found = pending_.find(index);
   if (found == pending_.end()) return;
@@ -233,7 +250,9 @@ void ExampleRecorder::on_backward_begin(const TapeEntry& entry, size_t index, co
       own.gradient.all = arrived_at(output, pending.results[k].elements);
     } else if (const SharedTensorSample& arrives = pending.arrives[k]) {
       const std::vector<double> values = arrived_at(output, arrives->missing);
-      for (size_t i = 0; i < values.size(); ++i) arrives->values[arrives->missing[i]] = values[i];
+      for (size_t i = 0; i < values.size(); ++i) {
+        arrives->values.emplace(arrives->missing[i]).first = values[i];
+      }
     } else {
       own.gradient = entry.outputs[k].gradient;
     }

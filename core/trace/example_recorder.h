@@ -35,6 +35,8 @@ class ExampleRecorder {
 
  private:
   struct Pending;
+  void keep_factors(const TapeEntry& excite, const Tensor& factors);
+
   int64_t large_above_;
   std::unordered_map<size_t, std::unique_ptr<Pending>> pending_;  // by entry
 };

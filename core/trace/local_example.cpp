@@ -112,14 +112,12 @@ void add_backward(const Recording& recording, const TapeEntry& entry, size_t pos
       text.find(" n") != std::string::npos || text.find("ties") != std::string::npos;
   std::vector<OpLink> links;
   for_each_link_from(
-      recording, entry, position, element,
-      [&](const OpLink& link) {
-        if (links.size() < most_example_terms)
-          links.push_back(link);
-        else
-          ++sum.terms;
-      },
+      recording, entry, position, element, [&](const OpLink& link) { links.push_back(link); },
       most_visited);
+  if (links.size() > most_example_terms) {  // is not shown
+    sum.terms += links.size();
+    return;
+  }
   for (const OpLink& link : links) {
     if (counted) {
       const auto [count, ties] = counts_at(recording, entry, numbers, *rule, link.element);

@@ -59,7 +59,8 @@ OperatorParts parts_of(const TapeEntry& entry, std::span<const Tensor* const> in
       }
       return part_of(shape, 0, shape[1], columns);
     });
-  } else if (entry.name == "add_batch_norms" || entry.name == "batch_norm_max_pool2d") {
+  } else if (entry.name == "add_batch_norms" || entry.name == "batch_norm_max_pool2d" ||
+             entry.name == "batch_norm_squeeze") {
     const Shape& x = inputs[0]->shape();
     if (x.count() / x[-1] > static_cast<int64_t>(most_example_terms)) {
       parts.why_not = too_many("mean and variance are those of", x.count() / x[-1]);

@@ -48,11 +48,15 @@ std::string exact(double value, DType dtype) {
   return fmt::format("{:.0f}", value);
 }
 
+const char* without_values(const Shape& shape) {
+  return shape.count() == 0 ? "empty" : "not recorded";
+}
+
 }  // namespace
 
 std::string brief_values(const RecordedValues& values, const Shape& shape, size_t width) {
   if (values.statistics) return statistics_text(*values.statistics);
-  if (values.all.empty()) return "not recorded";
+  if (values.all.empty()) return without_values(shape);
   std::string text;
   size_t at = 0;
   nested(values.all, shape, 0, at, width, text);
@@ -73,7 +77,7 @@ std::vector<std::string> all_values(const RecordedValues& values, const Shape& s
             fmt::format("{:.4g} |{}| {:.4g}", values.statistics->minimum,
                         histogram_text(*values.statistics), values.statistics->maximum)};
   }
-  if (values.all.empty()) return {"not recorded"};
+  if (values.all.empty()) return {without_values(shape)};
   const int64_t row = shape.rank() > 0 ? shape[-1] : 1;
   std::vector<std::string> lines;
   for (size_t i = 0; i < values.all.size(); ++i) {

@@ -7,38 +7,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace whisker {
 
 void ReluDecisions::see(const TapeEntry& entry, const Tensor& output) {
+  if (output.count() == 0) return;
   const std::string key = fmt::format("{} {} {}", entry.layer, entry.name, output.shape());
-  std::vector<double> values = output.to_vector();
   if (!of_b_) {
-    seen_[key].push_back({std::move(values), output.dtype()});
+    const Tensor copy =
+        empty(output.shape(), {.dtype = output.dtype(), .device = reference_device});
+    backend_of(output.device()).download(output.raw(), copy.raw(), output.bytes());
+    seen_[key].push_back(copy);
     return;
   }
-  const std::vector<Seen>& alike = seen_[key];
+  std::vector<Tensor>& alike = seen_[key];
   const size_t number = next_[key]++;
   if (number >= alike.size()) return;
-  const Seen& a = alike[number];
+  const Tensor kept = std::exchange(alike[number], {});
+  const std::vector<double> a = kept.to_vector();
+  std::vector<double> values = output.to_vector();
   double largest = 0, apart = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(a.values[i]) || !std::isfinite(values[i])) continue;
-    largest = std::max({largest, a.values[i], values[i]});
-    if (a.values[i] == 0 || values[i] == 0) continue;
-    apart = std::max(apart, std::fabs(a.values[i] - values[i]));
+    if (!std::isfinite(a[i]) || !std::isfinite(values[i])) continue;
+    largest = std::max({largest, a[i], values[i]});
+    if (a[i] == 0 || values[i] == 0) continue;
+    apart = std::max(apart, std::fabs(a[i] - values[i]));
   }
   const DType coarsest =
-      unit_roundoff(a.dtype) > unit_roundoff(output.dtype()) ? a.dtype : output.dtype();
+      unit_roundoff(kept.dtype()) > unit_roundoff(output.dtype()) ? kept.dtype() : output.dtype();
   const double unit = unit_roundoff(coarsest) * largest;
   const double within =
       std::min(tolerance_.value_or(usual_tolerance(coarsest)) * unit, std::max(2 * apart, unit));
   const double least = output.dtype() == DType::f16 ? 0x1p-14 : 0x1p-126;  // that is not 0
   int64_t changed = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const bool differs = (a.values[i] == 0) != (values[i] == 0);
-    if (!differs || !(std::fabs(a.values[i] - values[i]) <= within)) continue;
-    values[i] = a.values[i] == 0 ? 0 : std::max(a.values[i], least);
+    const bool differs = (a[i] == 0) != (values[i] == 0);
+    if (!differs || !(std::fabs(a[i] - values[i]) <= within)) continue;
+    values[i] = a[i] == 0 ? 0 : std::max(a[i], least);
     ++changed;
   }
   elements_ += std::ssize(values);

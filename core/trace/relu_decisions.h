@@ -2,6 +2,7 @@
 // element is dy on one side and 0 on the other, and so is what it gives to all layers before it.
 #pragma once
 
+#include "core/tensor/tensor.h"
 #include "core/trace/recording.h"
 
 #include <cstdint>
@@ -29,14 +30,10 @@ class ReluDecisions {
   int64_t changed() const { return changed_; }
 
  private:
-  struct Seen {
-    std::vector<double> values;
-    DType dtype;
-  };
   std::optional<double> tolerance_;
   bool of_b_ = false;
-  std::map<std::string, std::vector<Seen>> seen_;  // by layer, name and shape
-  std::map<std::string, size_t> next_;             // B's
+  std::map<std::string, std::vector<Tensor>> seen_;  // by layer, name and shape, until B has it
+  std::map<std::string, size_t> next_;               // B's
   int64_t elements_ = 0, changed_ = 0;
 };
 

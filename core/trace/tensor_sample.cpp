@@ -3,7 +3,7 @@
 #include "core/backend/backend.h"
 #include "core/tensor/convert.h"
 
-#include <limits>
+#include <algorithm>
 
 namespace whisker {
 
@@ -19,13 +19,35 @@ double HostElements::at(int64_t element) {
   return value;
 }
 
-double TensorSample::at(int64_t element) {
-  if (const auto found = values.find(element); found != values.end()) return found->second;
-  if (!live) {
-    missing.push_back(element);
-    return std::numeric_limits<double>::quiet_NaN();
+// By linear probing.
+ElementTable::Slot& ElementTable::slot_of(int64_t element) {
+  const size_t mask = slots_.size() - 1;
+  for (size_t at = static_cast<size_t>(element) * 0x9e3779b97f4a7c15u >> 32;; ++at) {
+    Slot& slot = slots_[at & mask];
+    if (slot.element == element || slot.element < 0) return slot;
   }
-  return values[element] = live->at(element);
+}
+
+std::pair<double&, bool> ElementTable::emplace(int64_t element) {
+  if (2 * used_ >= slots_.size()) {
+    const std::vector<Slot> before =
+        std::exchange(slots_, std::vector<Slot>(std::max<size_t>(64, 2 * slots_.size())));
+    for (const Slot& one : before) {
+      if (one.element >= 0) slot_of(one.element) = one;
+    }
+  }
+  Slot& slot = slot_of(element);
+  const bool is_new = slot.element < 0;
+  used_ += is_new;
+  slot.element = element;
+  return {slot.value, is_new};
+}
+
+double TensorSample::at(int64_t element) {
+  const auto [value, is_new] = values.emplace(element);
+  if (is_new && live) value = live->at(element);
+  if (is_new && !live) missing.push_back(element);
+  return value;
 }
 
 double rounded(DType dtype, double value) {

@@ -5,10 +5,11 @@
 #include "core/tensor/tensor.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -24,9 +25,26 @@ class HostElements {
   std::vector<char> copy_;
 };
 
+/// Values by element, in one block of memory: thousands are kept of an operator.
+class ElementTable {
+ public:
+  /// The value of an element, NaN at first; and whether it is there for the first time.
+  std::pair<double&, bool> emplace(int64_t element);
+
+ private:
+  struct Slot {
+    int64_t element = -1;
+    double value = std::numeric_limits<double>::quiet_NaN();
+  };
+  Slot& slot_of(int64_t element);
+
+  size_t used_ = 0;
+  std::vector<Slot> slots_;  // a power of two, of which at most half are used
+};
+
 /// The elements of a tensor that were read while it was there.
 struct TensorSample {
-  std::unordered_map<int64_t, double> values = {};
+  ElementTable values = {};
   std::optional<HostElements> live = {};
   std::vector<int64_t> missing = {};  ///< asked for too early
 

@@ -51,8 +51,13 @@ class Nest {
     int64_t first = 0, last = extents_[loop] - 1;
     for (const LoopStep& step : steps_[loop]) {
       const Bounds& one = bounds_[step.bounds];
-      first = std::max(first, ceil_div(one.low - one.at - step.inside, step.factor));
-      last = std::min(last, floor_div(one.high - one.at, step.factor));
+      int64_t low = one.low - one.at - step.inside, high = one.high - one.at;
+      if (step.factor > 1) {  // most are 1
+        low = ceil_div(low, step.factor);
+        high = floor_div(high, step.factor);
+      }
+      first = std::max(first, low);
+      last = std::min(last, high);
     }
     for (int64_t counter = first; counter <= last && left_ > 0; ++counter) {
       move(loop, counter);

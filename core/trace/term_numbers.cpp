@@ -274,9 +274,18 @@ double TermNumbers::norm_value(std::string_view name, const OpLink& link) const 
     return operands_[1]->value.at(channel) * xhat(link.element) + operands_[2]->value.at(channel);
   }
   if (name == "u") return u(link.element);
-  if (name == "mean_u") return mean_of(u);
-  if (name == "mean_ux") return mean_of([&](int64_t i) { return u(i) * xhat(i); });
-  return unknown;
+  if (name != "mean_u" && name != "mean_ux") return unknown;
+  const auto [both, both_new] = gradient_means_.try_emplace(group.first);
+  auto& [mean_u, mean_ux] = both->second;
+  if (both_new) {  // in one pass
+    mean_u = mean_of([&, &sum = mean_ux](int64_t i) {
+      const double one = u(i);
+      sum += one * xhat(i);
+      return one;
+    });
+    mean_ux /= static_cast<double>(group.size);
+  }
+  return name == "mean_u" ? mean_u : mean_ux;
 }
 
 }  // namespace whisker

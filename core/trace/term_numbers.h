@@ -58,6 +58,7 @@ class TermNumbers {
   /// By the first element: mean and inv_std of a group, or the sum of exp(x) of a row of
   /// cross_entropy and the factor of another class's probability.
   mutable std::map<int64_t, std::pair<double, double>> statistics_;
+  mutable std::map<int64_t, std::pair<double, double>> gradient_means_;  ///< of u and u * xhat
 };
 
 }  // namespace whisker

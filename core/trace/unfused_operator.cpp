@@ -64,7 +64,8 @@ class FusedCall {
       if (&recording_.entries[other.inputs[0].entry] != &entry_) continue;
       const TapeInput& factors = other.inputs[1];
       const TapeOutput& tensor = recording_.entries[factors.entry].outputs[factors.output];
-      return mul(dy, tensor_of(tensor.value, tensor.shape));
+      const Tensor scaled = mul(dy, tensor_of(tensor.value, tensor.shape));
+      return from_vector(scaled.to_vector(), output.shape, plain);  // a constant, as the others
     }
     return dy;
   }

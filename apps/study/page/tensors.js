@@ -97,7 +97,7 @@ function tensorView(name, output, tensor, note = '') {
   const view = html('div', {class: 'tensor'},
     html('p', {}, html('b', {}, name), ` ${shapeText(output)} ${output.dtype} `, html('i', {}, note)));
   if (tensor === undefined) {
-    view.append(line('not recorded', 'note'));
+    view.append(line(output.shape.includes(0) ? 'empty' : 'not recorded', 'note'));
   } else if (Array.isArray(tensor)) {
     const s = statisticsOf(tensor);
     view.append(heatMap(output.shape, tensor, byId('all').checked));

@@ -2,6 +2,7 @@
 // table; an example that does not agree is not shown, which the tests here would see.
 #include "core/trace/local_rule.h"
 
+#include "core/backend/registry.h"
 #include "core/ops/recurrent.h"
 #include "core/tensor/philox.h"
 #include "core/trace/op_links.h"
@@ -10,6 +11,7 @@
 #include "core/trace/step_recorder.h"
 #include "tests/core/trace/tape_support.h"
 #include "tests/support/devices.h"
+#include "tests/support/recording_backend.h"
 
 #include <algorithm>
 #include <string>
@@ -156,6 +158,26 @@ TEST(LocalRule, FusedNormsAreTakenApart) {
     entry.attributes = norm("training, kernel 4096 4096, stride 1 1, padding 4096 4096");
     entry.outputs[0].value.all[0] += 1;  // nothing is shown of what does not agree
     EXPECT_EQ(forward_example(fused, entry), "") << name;
+  }
+}
+
+// Its gradient is multiplied by what another operator, behind it, was given.
+TEST(LocalRule, ANormThatIsScaledBehindItIsTakenApart) {
+  test::RecordingBackend backend(backend_of(reference_device));
+  const ReferenceStandIn stand_in(backend);  // fuses as a GPU does
+  const OperatorRow& row =
+      *std::ranges::find(operator_table(), std::string_view("batch_norm_excite"),
+                         [](const OperatorRow& one) { return std::string_view(one.name); });
+  for (const int64_t large_above : {most_recorded_values, int64_t{0}}) {
+    const Recording recording = recorded_row(row, reference_device, large_above);
+    const auto norm = std::ranges::find(recording.entries, "batch_norm_squeeze", &TapeEntry::name);
+    ASSERT_NE(norm, recording.entries.end());
+    EXPECT_THAT(forward_example(recording, *norm), testing::StartsWith("y[")) << large_above;
+    for (const char* name : {"dx[", "dgamma[", "dbeta["}) {
+      const size_t position = name[1] == 'x' ? 0 : name[1] == 'g' ? 1 : 2;
+      EXPECT_THAT(backward_example(recording, *norm, position), testing::StartsWith(name))
+          << large_above;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Where two recordings part: the first tensor and its element, types, shapes, and files by name.
 #include "core/trace/recording_comparison.h"
 
+#include "core/backend/backend.h"
 #include "core/trace/relu_decisions.h"
 #include "core/trace/step_recorder.h"
 #include "tests/core/trace/tape_support.h"
@@ -192,6 +193,23 @@ TEST(RecordingComparison, RelusThatDifferByMoreThanRoundingCount) {
                        [](const Tensor& x) { return relu(affine(x, 1.0 + 1e-12, -2e-16)); });
   EXPECT_EQ(wrong.relus.changed(), 1);
   EXPECT_FALSE(wrong.result.agrees(512));
+}
+
+TEST(RecordingComparison, WhatRelusOfAGaveIsKeptInItsPrecisionUntilBHasIt) {
+  const auto kept = [before = backend_of(reference_device).memory_stats().allocated] {
+    return backend_of(reference_device).memory_stats().allocated - before;
+  };
+  const TapeEntry entry{.name = "relu"};
+  ReluDecisions relus{std::nullopt};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const int64_t already = kept();
+    relus.see(entry, ones({1000}, {.dtype = dtype}));
+    EXPECT_EQ(kept() - already, 1000 * static_cast<int64_t>(size_of(dtype)));
+  }
+  relus.begin_b();
+  for (int i = 0; i < 2; ++i) relus.see(entry, ones({1000}));
+  EXPECT_EQ(kept(), 0);
+  EXPECT_EQ(relus.elements(), 2000);
 }
 
 // A tensor of a file over f32 values that outlive it.

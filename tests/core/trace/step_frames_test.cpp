@@ -68,6 +68,23 @@ TEST(StepFrames, SayWhatIsKeptAndWhatGetsNoGradient) {
   EXPECT_THAT(all, HasSubstr("  no gradient is asked of b = mask\n"));
 }
 
+TEST(StepFrames, EmptyTensorsAreSaidToBe) {
+  const Tensor x = leaf({}, {0, 3});
+  StepRecorder recorder({.values = true});
+  recorder.name(x, "x");
+  backward(sum(affine(x, 2, 0)));
+  const Recording recording = recorder.recording();
+  const StepFrames frames(recording);
+  for (const bool all_values : {false, true}) {
+    std::string all;
+    for (size_t i = 0; i < frames.count(); ++i) all += frames.text(i, {.all_values = all_values});
+    for (const char* line : {"\n  x  (0,3) f64", "\n  dy  (0,3) f64  arrives"}) {
+      EXPECT_THAT(all, HasSubstr(fmt::format("{}{}empty\n", line, all_values ? "\n    " : "  ")));
+    }
+    EXPECT_THAT(all, Not(HasSubstr("not recorded")));
+  }
+}
+
 // Its sign differs between devices.
 TEST(StepFrames, NaNHasNoSign) {
   const Tensor x = leaf({-0.0, 1}, {2});
