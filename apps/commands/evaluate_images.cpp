@@ -146,7 +146,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   const Objective objective(network.model(), {}, files.counts(), device);
   const size_t width = network.classes().size();
   OwnExamples own;
-  ExampleCollector measured(network.signature(), files.size(), true);
+  ExampleCollector measured(network.signature(), files.size(), most_scores);
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     auto rest = scores.data<const float>();
     for (const int64_t number : batch.indices) {

@@ -149,7 +149,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   std::optional<ExampleCollector> measured;  // of forecasts for the report, of tokens none
   const bool classes = network.signature().task() == Task::classification;
   if (classes || (!rows && !arguments.report.empty())) {
-    measured.emplace(network.signature(), std::ssize(data.contents), true);
+    measured.emplace(network.signature(), std::ssize(data.contents), most_scores);
   }
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     network.check_outputs(scores.data<const float>(), split ? "the run's data" : path);

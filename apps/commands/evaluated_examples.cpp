@@ -3,12 +3,14 @@
 #include "apps/commands/number_columns.h"
 #include "core/communicator/rank_agreement.h"
 #include "core/error.h"
+#include "core/io/duration.h"
 #include "data/files/csv.h"
 #include "train/metrics/validation_examples.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <utility>
 
@@ -156,6 +158,7 @@ int EvaluatedFiles::write(const std::function<int()>& print,
       record.paths.push_back(one.path);
       if (!one.shown.empty()) record.shown.push_back(one.shown);
     }
+    record.date = local_time_text(std::time(nullptr));
     page_->write(evaluation_report(std::move(record)));
     outputs_.commit(*page_, "--report", page_format);
   }

@@ -108,7 +108,7 @@ class TextCards {
     std::string html = "<ul class=\"cards\">\n";
     for (const Example& one : examples) {
       html += fmt::format(
-          "<li class=\"card right\"><p class=\"text\">{}</p><p class=\"path\">{}{}{}</p></li>\n",
+          "<li class=\"card\"><p class=\"text\">{}</p><p class=\"path\">{}{}{}</p></li>\n",
           markup(one.shown, KeptLines::all), one.in_val ? "validation: " : "",
           markup(without_folders(one.place)),
           one.of_class.empty() ? "" : fmt::format(" · {}", markup(one.of_class)));
@@ -182,6 +182,12 @@ std::string copies_of_sequences(const SequenceReport& report, TextCards& cards) 
                         html + left_out_note(static_cast<size_t>(details.groups), shown, "groups"));
 }
 
+std::string notes_of_sequences(const SequenceReport& report) {
+  std::string said;
+  for (const std::string& note : report.notes) said += without_middle(note, 800, 200) + "\n";
+  return said;
+}
+
 std::string odd_rows_of_sequences(const SequenceReport& report) {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const std::string& line : report.bad) {
@@ -192,9 +198,7 @@ std::string odd_rows_of_sequences(const SequenceReport& report) {
     rows.emplace_back(placed ? bare.substr(begin, end - begin) : "skipped",
                       without_middle(placed ? bare.substr(end + 2) : bare, 800, 200));
   }
-  std::string said;
-  for (const std::string& note : report.notes) said += without_middle(note, 800, 200) + "\n";
-  return odd_section("Odd rows, and what was assumed", rows, "rows", said);
+  return odd_section("Odd rows, and what was assumed", rows, "rows", notes_of_sequences(report));
 }
 
 }  // namespace
@@ -209,7 +213,8 @@ std::string sequence_check_page(const std::string& name, const SequenceReport& r
   return report_page(name.empty() ? "Data" : "Data " + name,
                      fmt::format("<p class=\"sentence\">{}; {} skipped.</p>\n",
                                  markup(without_folders(report.described)),
-                                 counted(std::ssize(report.bad), "row is", "rows are")),
+                                 counted(std::ssize(report.bad), "row is", "rows are")) +
+                         warnings_html(without_folders(notes_of_sequences(report))),
                      body, data_check_mark);
 }
 

@@ -9,6 +9,7 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/file.h"
 #include "core/io/json.h"
+#include "core/io/shell_word.h"
 #include "core/io/text.h"
 #include "core/io/text_table.h"
 

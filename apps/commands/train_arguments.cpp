@@ -1,8 +1,8 @@
 #include "apps/commands/train_arguments.h"
 
-#include "apps/terminal/terminal.h"
 #include "core/error.h"
 #include "core/io/file_ending.h"
+#include "core/io/shell_word.h"
 #include "core/io/text.h"
 #include "layers/builder/presets.h"
 

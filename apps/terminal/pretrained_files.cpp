@@ -1,8 +1,8 @@
 #include "apps/terminal/pretrained_files.h"
 
 #include "apps/terminal/program_files.h"
-#include "apps/terminal/terminal.h"
 #include "core/error.h"
+#include "core/io/shell_word.h"
 #include "core/io/text.h"
 #include "core/io/user_folder.h"
 #include "layers/builder/presets.h"

@@ -51,15 +51,6 @@ void show_bar(std::string_view line) {
   write_raw("\r\033[K" + printable(line));
 }
 
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 bool is_terminal(std::FILE* stream) {
   return isatty(fileno(stream)) == 1;
 }

@@ -18,9 +18,6 @@ void tell_error(std::string_view message);
 /// Shows a line on the terminal until the next one replaces it; "" removes it.
 void show_bar(std::string_view line);
 
-/// `text` as one word for a shell; a plain word stays as it is.
-std::string shell_word(const std::string& text);
-
 bool is_terminal(std::FILE* stream);
 /// Columns of the terminal behind `stream`; 80 when there is none.
 int terminal_width(std::FILE* stream);

@@ -28,9 +28,9 @@ p { margin: .15rem 0; }
 .lead, .path { color: var(--soft); }
 ul.cards { list-style: none; margin: 0; padding: 0; display: grid; gap: 1rem;
   grid-template-columns: repeat(auto-fill, minmax(min(300px, 100%), 1fr)); }
-.card { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--wrong);
-  border-radius: 8px; padding: .7rem; overflow: hidden; }
-.card.right { border-left-color: var(--right); }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem; overflow: hidden; }
+.card.wrong { border-left: 4px solid var(--wrong); }
+.card.right { border-left: 4px solid var(--right); }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: .4rem; margin-bottom: .5rem; }
 .pair img { width: 100%; height: auto; border-radius: 4px; display: block; }
 .verdict span { color: var(--wrong); }

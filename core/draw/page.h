@@ -13,7 +13,8 @@ std::string page_head(std::string_view mark, std::string_view title, std::string
 
 /// page_head() for pages without scripts, of one style. `mark` says which command writes the page:
 /// see core/io/checksum_mark.h. The style has --back and the other colors of page_colors(), cards
-/// in grids (ul.cards, .card) and tables; `rules` are added to it.
+/// in grids (ul.cards, .card, and .right or .wrong where that is known) and tables; `rules` are
+/// added to it.
 std::string begin_page(std::string_view mark, std::string_view title, std::string_view rules = "");
 
 /// Closes what begin_page() or page_head() opened and fills in the checksum.

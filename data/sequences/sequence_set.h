@@ -27,6 +27,9 @@ struct SequenceSet {
   std::shared_ptr<const ForecastBases> bases = {};
   /// Hashes of the rows of the file that each window is made of and forecasts.
   std::vector<uint64_t> contents = {};
+  /// Hashes of the target columns in the rows that each window forecasts and the 16 before them,
+  /// which do not depend on the window's length.
+  std::vector<uint64_t> hashes = {};
 
   int64_t size() const { return static_cast<int64_t>(starts.size()); }
   int64_t longest() const;
@@ -35,7 +38,7 @@ struct SequenceSet {
   void add_tokens(std::span<const int64_t> sequence);
   /// `sequence` is (steps, features).
   void add_values(std::span<const float> sequence);
-  /// A hash of everything above but the contents.
+  /// A hash of everything above but contents and hashes.
   std::string fingerprint() const;
 };
 

@@ -71,6 +71,20 @@ class Windows {
     return hash.value();
   }
 
+  /// See SequenceSet::hashes.
+  uint64_t hash(int64_t last) const {
+    constexpr int64_t before = 16;
+    Hash64 hash;
+    for (int64_t row = std::max<int64_t>(0, last + 1 - before); row <= last + input_.horizon;
+         ++row) {
+      for (const size_t column : targets_) {
+        const double value = series_.at(row, column);
+        hash.update(std::as_bytes(std::span(&value, 1)));
+      }
+    }
+    return hash.value();
+  }
+
   bool has_inputs(int64_t last) const {
     for (int64_t row = last - input_.window + 1; row <= last; ++row) {
       for (size_t c = 0; c < input_.columns.size(); ++c) {
@@ -297,6 +311,7 @@ SequenceSet cut_windows(const Series& series, const WindowRange& range, const Se
   for (const int64_t last : windows.within(range)) {
     add_window(windows, input, last, set, bases);
     set.contents.push_back(windows.content(last));
+    set.hashes.push_back(windows.hash(last));
     for (int64_t j = 0; j < set.outputs; ++j) {
       const Scaling& scaling = input.target_scaling[static_cast<size_t>(j)];
       set.targets.push_back(static_cast<float>(scaling.apply(windows.target(last, j))));

@@ -64,6 +64,8 @@ class DataReports(ProgramTest):
         page = self.check("t.html", "t.yaml", code=3)
         for text in ("<h1>Data t.tsv</h1>", ">Class sizes</h2>", "<td>spam&lt;b&gt;</td>", ">Lengths</h2>",
                      ">tokens</th>", "% of the validation tokens are unknown", "see &lt;i&gt;you&lt;/i&gt; number",
+                     '<li class="card"><p class="text">',  # neither right nor wrong
+                     '<p class="problem">Warning: 2 of the 10 validation texts are training texts, too',
                      "1 group of the same content: ", ", 1 across classes; ", ">t.tsv:41</th>", "1 row is skipped"):
             self.assertIn(text, page)
         self.assertEqual(page.count("t.tsv:10 "), 1)  # of the copies

@@ -1,6 +1,7 @@
 """report.html: what a run writes, and `whisker report` draws again."""
 
 import os
+import resource
 import shutil
 
 from harness import ProgramTest
@@ -13,7 +14,7 @@ class Reports(ProgramTest):
         run = self.folder / "runs/shown"
         page = (run / "report.html").read_text()
         for text in (" of 10 validation images in 2 classes are classified right, with the weights of epoch ",
-                     "Finished after ", "(95 % interval: ", "20  50.0 %", "whisker train --repeat runs/shown",
+                     "Finished after ", "(95 % interval: ", "The mean of F1 over the classes: 0.", "20  50.0 %", "whisker train --repeat runs/shown",
                      "Area under the ROC curve", ">parameters</th><td class=\"value\">258<", "<h2 id=\"time\">", ">train.batch_size</th><td class=\"value\">8<"):
             self.assertIn(text, page)
         self.assertIn("data:image/jpeg;base64,", page)
@@ -67,6 +68,14 @@ class Reports(ProgramTest):
         self.assertIn("its classes are not those of best.safetensors",
                       self.whisker("train", "--resume", str(other)).stderr)
 
+    def test_a_full_disk_loses_the_report_and_not_the_run(self):
+        whole = self.train("whole", "train.epochs=1")
+        most = (whole / "report.html").stat().st_size - 1000  # of a file: stands for the full disk
+        done = self.whisker("train", "c.yaml", *self.data, "name=full", "train.epochs=1",
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+        self.assertEqual(done.stderr.count("the report was not written: "), 1, done.stderr)
+        self.assertTrue((self.folder / "runs/full/best.safetensors").exists())
+
     def test_runs_are_compared_by_the_content_of_their_images(self):
         one = self.train("one", "train.epochs=1")
         shutil.copytree(self.folder / "val", self.folder / "moved")
@@ -95,6 +104,44 @@ class Reports(ProgramTest):
         self.whisker("report", one, "runs/two", "-o", "paths.html")
         self.assertIn("7 validation examples are in all runs, by their path (not all runs recorded contents)",
                       (self.folder / "paths.html").read_text())
+
+    def compared(self, config, val, moved, *other):
+        """The page of two runs of one configuration, validated on the lines `val` and `moved`."""
+        for name, lines in (("val.csv", val), ("moved.csv", moved)):
+            (self.folder / name).write_text("".join(lines))
+        for name in ("val", "moved"):
+            shutil.rmtree(self.folder / "runs" / name, ignore_errors=True)
+            self.whisker("train", config, f"name={name}", f"data.val={name}.csv", *(other if name == "moved" else ()))
+        self.whisker("report", "runs/val", "runs/moved", "-o", "compared.html", "--force")
+        return (self.folder / "compared.html").read_text()
+
+    def test_texts_rows_and_windows_are_compared_by_content(self):
+        base = ("device: cpu\ntrain: {epochs: 1, batch_size: 8}\ndata: {train: val.csv, val: val.csv, kind: %s}\n"
+                "model: [%s{gru: {units: 2}}, {dense: {units: %s}}]\n")
+        embedding = "{embedding: {input_dim: vocabulary, output_dim: 2}}, "
+        texts = [f"{'ab'[i % 2]},see {i} and {i * 7 % 5}\n" for i in range(30)]
+        (self.folder / "base.yaml").write_text(base % ("text, text: {level: words}", embedding, "classes"))
+        page = self.compared("base.yaml", texts, texts[:0:-1] + ["a,another\n"])
+        self.assertIn("29 validation examples are in all runs, by their content and label", page)
+        # Rows of two numbers occur more than once: each of the copies counts.
+        rows = [f"{'ab'[i % 2]},{i % 3},{i % 4}\n" for i in range(36)]
+        (self.folder / "base.yaml").write_text(base % ("rows, rows: {features: 2}", "", "classes"))
+        page = self.compared("base.yaml", rows, ["b,9,9\n"] + rows[:-1])
+        self.assertIn("35 validation examples are in all runs, by their content and label", page)
+        # Windows of another length are the same where they forecast the same.
+        series = [f"{i * i % 17}\n" for i in range(60)]
+        (self.folder / "base.yaml").write_text(base % ("series, series: {columns: ['1'], window: 4}", "", 1))
+        page = self.compared("base.yaml", series, series[:-1] + ["3\n"], "data.series.window=6")
+        self.assertIn("53 validation windows are in all runs, by the values that they forecast", page)
+        self.assertRegex(page, r"<td>mae \d\.\d+</td>")
+        page = self.compared("base.yaml", series, series, "data.series.horizon=2", "model=[{gru: {units: 2}}, {dense: {units: 2}}]")
+        self.assertIn("or of forecasts of the same columns and steps", page)
+        # A run of an older version recorded no contents.
+        older = self.folder / "runs/val/validation.safetensors"
+        older.write_bytes(older.read_bytes().replace(b'"contents"', b'"unknown_"'))
+        self.whisker("report", "runs/val", "runs/val", "-o", "older.html")
+        self.assertIn("Common windows are not known: not all runs recorded contents.",
+                      (self.folder / "older.html").read_text())
 
     def test_a_model_card_is_renewed_until_somebody_edits_it(self):
         run = self.train("card", "train.epochs=1", "data.train=train")

@@ -141,19 +141,24 @@ class RunFigures(ProgramTest):
         figures = self.evaluate("three.csv", weights=weights)
         text = self.whisker("evaluate", weights, "three.csv", "--predictions", "three_p.csv", "--report", "three.html").stdout
         rows = list(csv.DictReader(io.StringIO((self.folder / "three_p.csv").read_text())))
-        areas = []
+        areas, precisions = [], []
         for name in "abc":
             pairs = [(float(row["probability " + name]), row["label"] == name) for row in rows]
             wins = [(a > b) + (a == b) / 2 for a, is_a in pairs if is_a for b, is_b in pairs if not is_b]
             areas.append(sum(wins) / len(wins))
+            above = [[is_a for a, is_a in pairs if a >= least] for least in (a for a, is_a in pairs if is_a)]
+            precisions.append(sum(sum(those) / len(those) for those in above) / len(above))
         self.assertAlmostEqual(figures["roc_auc_ovr"], sum(areas) / 3, places=12)
+        self.assertAlmostEqual(figures["average_precision_ovr"], sum(precisions) / 3, places=12)
         self.assertEqual(figures["roc_auc_ovr_classes"], 3)
         self.assertNotIn("roc_auc", figures)
-        said = f"each class against the rest: {figures['roc_auc_ovr']:.4f}, mean of 3 classes"
-        self.assertIn("ROC AUC of " + said, text)
+        said = (f"ach class against the rest: ROC AUC {figures['roc_auc_ovr']:.4f}, average precision "
+                f"{figures['average_precision_ovr']:.4f}, means of 3 classes")
+        self.assertIn("\ne" + said, text)
         self.assertRegex((self.folder / "three.html").read_text(),
-                         r'>data</th><td class="value">three.csv<(.|\n)*>f1_macro</th><td class="value">0\.\d+<')
-        self.assertIn("Area under the ROC curve, " + said, (self.folder / "three.html").read_text())
+                         r'Weights three/best.safetensors; data three.csv; measured on 20\d\d-\d\d-\d\d '
+                         r'\d\d:\d\d:\d\d [+-]\d\d:\d\d\.(.|\n)*>data</th><td class="value">three.csv<(.|\n)*>f1_macro</th><td class="value">0\.\d+<')
+        self.assertIn("<p>E" + said, (self.folder / "three.html").read_text())
 
     # Labels of which every fourth is wrong: some temperature is best.
     def labels(self, name, folder="val"):

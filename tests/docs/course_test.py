@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs what the pages of docs/course show: the lessons' programs and commands print what stands there, and the images
-are drawn again with the same bytes.
+are drawn again with the same bytes. No level of the matrix product has more than 160 lines.
 
     course_test.py SOURCE BUILD            exit code 1 and the difference for what is not current
     course_test.py SOURCE BUILD --write    writes the output and the images into the pages
@@ -74,5 +74,8 @@ with tempfile.TemporaryDirectory() as name:
         commands(page, text, scratch)
         if WRITE:
             page.write_text(current, encoding="utf-8")
+for level in (SOURCE / "docs/course/gpu/matrix_product").iterdir():
+    if len(level.read_text(encoding="utf-8").splitlines()) > 160:
+        faults.append(f"{level.name}: more than 160 lines")
 print("\n".join(faults))
 sys.exit(1 if faults and not WRITE else 0)

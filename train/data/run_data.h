@@ -43,6 +43,9 @@ struct RunData {
   /// Hashes of the contents, by the index in batches; of language models of lines of
   /// least_line_bytes or more, of images none: see ImageFile::content.
   std::vector<uint64_t> train_contents = {}, val_contents = {};
+  /// By the index in batches, what tells a validation example in other runs: hashes of texts, of
+  /// the values of rows, and of SequenceSet::hashes. Empty for other data.
+  std::vector<uint64_t> val_hashes = {};
   /// Examples of texts and rows, by the index in batches: with KeepExamples::yes.
   std::vector<SequenceExample> train_examples = {}, val_examples = {};
   /// "file:line" or the file of validation texts and rows, as messages name it, relative to the

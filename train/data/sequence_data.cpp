@@ -144,7 +144,8 @@ std::string relative_place(std::string place, const std::filesystem::path& data)
 
 // The contents of labelled examples, and what is to be said of copies among them.
 struct LabelledContents {
-  std::vector<uint64_t> contents;
+  std::vector<uint64_t> contents;  // see RunData
+  std::vector<uint64_t> hashes;
   PlaceOf place;  // of an example
 };
 
@@ -157,6 +158,7 @@ void note_copies(const Config& config, const LabelledContents& train, const Labe
   }
   for (const int64_t i : parts.val) {
     run.val_contents.push_back(val.contents[static_cast<size_t>(i)]);
+    run.val_hashes.push_back(val.hashes[static_cast<size_t>(i)]);
     run.val_places.push_back(relative_place(val.place(i), validated));
   }
   const auto originals = find_copies(
@@ -168,12 +170,14 @@ void note_copies(const Config& config, const LabelledContents& train, const Labe
 }
 
 LabelledContents labelled_contents(const LabelledText& text) {
-  return {contents_of(text),
+  const std::vector<uint64_t> contents = contents_of(text);
+  return {contents, contents,
           [&](int64_t i) { return text.examples[static_cast<size_t>(i)].place; }};
 }
 
 LabelledContents labelled_contents(const LabelledRows& rows) {
-  return {contents_of(rows), [&](int64_t i) { return rows.places[static_cast<size_t>(i)]; }};
+  return {contents_of(rows), hashes_of(rows),
+          [&](int64_t i) { return rows.places[static_cast<size_t>(i)]; }};
 }
 
 void add_note(const char* name, const std::string& note, RunData& run) {
@@ -475,6 +479,7 @@ RunData open_series(const Config& config, Partition part) {
   run.signature.input = std::move(input);
   run.train_contents = std::move(split.train.contents);
   run.val_contents = std::move(split.val.contents);
+  run.val_hashes = std::move(split.val.hashes);
   // Without data.val windows forecast rows of their own, though a part of the series may repeat.
   if (!data.val.empty()) note_shared(config, run);
   make_sources(config, std::move(split), run);

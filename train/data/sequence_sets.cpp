@@ -104,17 +104,22 @@ std::vector<uint64_t> contents_of(const LabelledText& text) {
 std::vector<uint64_t> contents_of(const LabelledRows& rows) {
   // Rows of classes and counts are alike by chance; measured ones and pixels are not.
   constexpr size_t least_different = 8;
-  std::vector<uint64_t> contents;
-  for (const std::vector<double>& values : rows.values) {
-    if (std::set<double>(values.begin(), values.end()).size() < least_different) {
-      contents.push_back(0);
-      continue;
-    }
-    Hash64 hash;
-    hash.update(std::as_bytes(std::span(values)));
-    contents.push_back(hash.value());
+  std::vector<uint64_t> contents = hashes_of(rows);
+  for (size_t i = 0; i < contents.size(); ++i) {
+    const std::vector<double>& values = rows.values[i];
+    if (std::set<double>(values.begin(), values.end()).size() < least_different) contents[i] = 0;
   }
   return contents;
+}
+
+std::vector<uint64_t> hashes_of(const LabelledRows& rows) {
+  std::vector<uint64_t> hashes;
+  for (const std::vector<double>& values : rows.values) {
+    Hash64 hash;
+    hash.update(std::as_bytes(std::span(values)));
+    hashes.push_back(hash.value());
+  }
+  return hashes;
 }
 
 std::vector<uint64_t> contents_of(std::string_view text) {

@@ -42,6 +42,8 @@ inline constexpr size_t least_line_bytes = 80;
 std::vector<uint64_t> contents_of(const LabelledText& text);
 std::vector<uint64_t> contents_of(const LabelledRows& rows);
 std::vector<uint64_t> contents_of(std::string_view text);
+/// Hashes of the values of each row.
+std::vector<uint64_t> hashes_of(const LabelledRows& rows);
 
 /// The examples `indices`, as they stand in the data.
 std::vector<SequenceExample> examples_of(const LabelledText& text,

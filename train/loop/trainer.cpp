@@ -53,7 +53,10 @@ Trainer::Trainer(Experiment& experiment, RunFolder& folder, TrainObserver& obser
       pace_(step_.warm_up_batches() + experiment.config.data.prefetch),
       best_figure_(experiment.best_figure(*make_metrics(*experiment.network))),
       start_(Clock::now()) {
-  if (folder.writes()) val_paths_ = experiment.data.val_paths();  // later the data may be let go
+  if (folder.writes()) {  // later the data may be let go
+    val_paths_ = experiment.data.val_paths();
+    val_hashes_ = experiment.data.val_hashes;
+  }
   for (BatchSource* source : {experiment.train.get(), experiment.val.get()}) {
     source->on_preparing([this](const Preparing& preparing) { prepare(preparing); });
   }

@@ -152,9 +152,10 @@ class Trainer {
   double prepare_start_ = 0;  // by now()
   bool said_unrecorded_ = false;
   bool gave_up_histograms_ = false;  // they could not be written
-  bool validate_first_ = false;  // no epoch is left to write the best weights again
+  bool validate_first_ = false;      // no epoch is left to write the best weights again
   std::shared_ptr<const Metrics> validation_;
   std::vector<std::string> val_paths_;        // in the order of the data
+  std::vector<uint64_t> val_hashes_;          // the same
   std::optional<ExampleCollector> examples_;  // of the last validation; none of language models
   int64_t validated_epoch_ = -1;
   Figure best_figure_;  // what makes the best weights; its value is nothing

@@ -7,6 +7,7 @@
 #include "train/loop/rank_sums.h"
 #include "train/loop/trainer.h"
 #include "train/metrics/evaluate.h"
+#include "train/metrics/score_curve.h"
 
 #include <cmath>
 #include <functional>
@@ -23,7 +24,9 @@ std::shared_ptr<const Metrics> Trainer::validate() {
   EvaluateOptions options{.stop = &stop_};
   const Signature& signature = experiment_.network->signature();
   if (signature.task() != Task::language_model) {
-    examples_.emplace(signature, experiment_.data.val_size);
+    const bool ranked_are_all = signature.classes.size() <= 5;
+    examples_.emplace(signature, experiment_.data.val_size,
+                      ranked_are_all ? 0 : most_scores_of_run);
     options.observe = [&](const Tensor& outputs, const Batch& batch) {
       examples_->add(outputs, batch);
     };
@@ -125,6 +128,14 @@ bool Trainer::take_best(std::shared_ptr<const Metrics> metrics) {
     ValidationExamples examples = examples_->of_all_ranks(experiment_.ranks->group());
     examples.epoch = state_.epoch + 1;
     if (std::ssize(val_paths_) == examples.size()) examples.paths = val_paths_;  // else a user's
+    if (!examples.scores.empty()) examples.rest_areas = rest_areas(examples);
+    examples.scores = {};
+    const int64_t every = examples.every;
+    if ((std::ssize(val_hashes_) + every - 1) / every == examples.size()) {
+      for (size_t i = 0; i < val_hashes_.size(); i += static_cast<size_t>(every)) {
+        examples.contents.push_back(static_cast<int64_t>(val_hashes_[i]));
+      }
+    }
     write_examples = [path = folder_.validation(), all = std::move(examples)] {
       write_validation_examples(path, all);
     };

@@ -17,8 +17,11 @@ void ExampleFigures::write(JsonWriter& json) const {
   json.key("accuracy_interval").begin_array().value(accuracy.low).value(accuracy.high).end_array();
   json.field("expected_calibration_error", expected_calibration_error);
   if (scored_class.empty()) {
-    json.field("roc_auc_ovr", roc_auc_ovr ? std::optional(roc_auc_ovr->mean) : std::nullopt);
-    json.field("roc_auc_ovr_classes", roc_auc_ovr ? roc_auc_ovr->classes : 0);
+    const bool known = rest_areas.has_value();
+    json.field("roc_auc_ovr", known ? std::optional(rest_areas->roc_auc) : std::nullopt);
+    json.field("average_precision_ovr",
+               known ? std::optional(rest_areas->average_precision) : std::nullopt);
+    json.field("roc_auc_ovr_classes", known ? rest_areas->classes : 0);
     return;
   }
   json.field("scored_class", scored_class).field("roc_auc", roc_auc);
@@ -33,14 +36,14 @@ std::string ExampleFigures::text() const {
     text += fmt::format("ROC AUC {}, average precision {}, by the probability of {}\n",
                         area_text(roc_auc), area_text(average_precision), printable(scored_class));
   } else {
-    text += fmt::format("ROC AUC of each class against the rest: {}\n", roc_auc_ovr_text);
+    text += fmt::format("each class against the rest: {}\n", rest_areas_text);
   }
   return text;
 }
 
 std::string rest_areas_text(const ValidationExamples& examples,
                             const std::optional<RestAreas>& areas) {
-  if (!examples.knows_all()) {
+  if (!areas && !examples.knows_all()) {
     return fmt::format("not measured: {} are more than {} probabilities",
                        fmt::format("{} of {} classes", counted(examples.size(), "example"),
                                    grouped(std::ssize(examples.classes))),
@@ -49,7 +52,8 @@ std::string rest_areas_text(const ValidationExamples& examples,
   if (!areas) return "not measured: all examples are of one class";
   const int64_t others = std::ssize(examples.classes) - areas->classes;
   return fmt::format(
-      "{}, mean of {}{}", figure_text(areas->mean), counted(areas->classes, "class"),
+      "ROC AUC {}, average precision {}, means of {}{}", figure_text(areas->roc_auc),
+      figure_text(areas->average_precision), counted(areas->classes, "class"),
       others > 0 ? fmt::format("; without {} that no example has", counted(others, "class")) : "");
 }
 
@@ -58,8 +62,8 @@ ExampleFigures example_figures(const ValidationExamples& examples,
   ExampleFigures figures{.accuracy = wilson_interval(count_in_top(examples, 1), examples.size()),
                          .expected_calibration_error = calibration_of(examples).expected_error()};
   if (examples.classes.size() != 2) {
-    figures.roc_auc_ovr = roc_auc_ovr(examples);
-    figures.roc_auc_ovr_text = rest_areas_text(examples, figures.roc_auc_ovr);
+    figures.rest_areas = rest_areas(examples);
+    figures.rest_areas_text = rest_areas_text(examples, figures.rest_areas);
     return figures;
   }
   const bool first = positive_class == examples.classes[0];

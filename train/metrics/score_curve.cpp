@@ -14,6 +14,23 @@ double fraction(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+// `positives` rise; rivals[i] negative examples score at least as high as the first i of them, and
+// lower than the others.
+double average_precision_of(std::span<const float> positives, std::span<const int64_t> rivals) {
+  const size_t n = positives.size();
+  double sum = 0;
+  auto negatives = static_cast<double>(rivals[n]);
+  for (size_t end = n; end > 0;) {  // positives of equal scores at once
+    size_t begin = end - 1;
+    while (begin > 0 && positives[begin - 1] == positives[begin]) --begin;
+    const auto found = static_cast<double>(n - begin);
+    sum += static_cast<double>(end - begin) * found / (found + negatives);
+    negatives += static_cast<double>(rivals[begin]);
+    end = begin;
+  }
+  return sum / static_cast<double>(n);
+}
+
 }  // namespace
 
 double ScoreCurve::recall(const ScorePoint& point) const {
@@ -87,9 +104,9 @@ ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_clas
   return score_curve(scores, positive);
 }
 
-// Counts the pairs in which a positive example scores higher, as ScoreCurve::roc_auc() does by
-// sorting, but sorts the few positive examples of each class only.
-std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples) {
+// As ScoreCurve does by sorting, but sorts the few positive examples of each class only, and counts
+// for each other example which of them it is not below.
+std::optional<RestAreas> rest_areas(const ValidationExamples& examples) {
   if (!examples.knows_all()) return std::nullopt;
   const int64_t classes = std::ssize(examples.classes);
   std::vector<std::vector<float>> positives(examples.classes.size());
@@ -98,7 +115,9 @@ std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples) {
     positives[static_cast<size_t>(label)].push_back(examples.probability(i, label));
   }
   for (std::vector<float>& own : positives) std::ranges::sort(own);
-  std::vector<double> won(examples.classes.size());
+  std::vector<double> won(examples.classes.size());  // pairs in which the positive scores higher
+  std::vector<std::vector<int64_t>> rivals;          // by how many positives score as much or less
+  for (const std::vector<float>& own : positives) rivals.emplace_back(own.size() + 1);
   constexpr int64_t block = 64;  // classes whose scores lie side by side
   parallel_for((classes + block - 1) / block, -1, [&](int64_t number) {
     const int64_t begin = number * block, end = std::min(begin + block, classes);
@@ -110,6 +129,7 @@ std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples) {
             std::ranges::equal_range(own, examples.probability(i, static_cast<int32_t>(c)));
         won[static_cast<size_t>(c)] += static_cast<double>(own.end() - equal.end()) +
                                        static_cast<double>(std::ssize(equal)) / 2;
+        ++rivals[static_cast<size_t>(c)][static_cast<size_t>(equal.end() - own.begin())];
       }
     }
   });
@@ -118,11 +138,13 @@ std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples) {
     const double pairs = static_cast<double>(positives[c].size()) *
                          static_cast<double>(examples.size() - std::ssize(positives[c]));
     if (pairs == 0) continue;
-    all.mean += won[c] / pairs;
+    all.roc_auc += won[c] / pairs;
+    all.average_precision += average_precision_of(positives[c], rivals[c]);
     ++all.classes;
   }
   if (all.classes == 0) return std::nullopt;
-  all.mean /= static_cast<double>(all.classes);
+  all.roc_auc /= static_cast<double>(all.classes);
+  all.average_precision /= static_cast<double>(all.classes);
   return all;
 }
 

@@ -49,13 +49,8 @@ ScoreCurve score_curve(std::span<const float> scores, std::span<const uint8_t> p
 /// The curve of `positive_class`'s probability, of examples that know all probabilities.
 ScoreCurve score_curve(const ValidationExamples& examples, int32_t positive_class);
 
-/// Areas under ROC curves, of each class against the rest.
-struct RestAreas {
-  double mean = 0;      ///< scikit-learn's roc_auc_score(multi_class="ovr")
-  int64_t classes = 0;  ///< that the mean is of: the others have no examples
-};
 /// Unset where the examples do not know all probabilities, or have one class only.
-std::optional<RestAreas> roc_auc_ovr(const ValidationExamples& examples);
+std::optional<RestAreas> rest_areas(const ValidationExamples& examples);
 
 /// Bounds of a fraction.
 struct Interval {

@@ -97,8 +97,8 @@ double example_loss(float probability) {
   return std::abs(std::log(static_cast<double>(limited)));
 }
 
-ExampleCollector::ExampleCollector(const Signature& signature, int64_t examples, bool scores)
-    : scores_(scores && examples * std::ssize(signature.classes) <= most_scores) {
+ExampleCollector::ExampleCollector(const Signature& signature, int64_t examples, int64_t scores)
+    : scores_(examples * std::ssize(signature.classes) <= scores) {
   own_.of = signature.examples();
   own_.classes = signature.classes;
   own_.ranks = std::min(most_ranks, std::ssize(signature.classes));

@@ -10,14 +10,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace whisker {
 
+/// Means over the classes, each of them against the rest.
+struct RestAreas {
+  double roc_auc = 0;            ///< scikit-learn's roc_auc_score(multi_class="ovr")
+  double average_precision = 0;  ///< the mean of its average_precision_score()
+  int64_t classes = 0;           ///< that the means are of: the others have no examples
+};
+
 /// In the order of the data. Of a classification everything but the last part, of a forecast only
-/// the last one.
+/// the last one and contents.
 struct ValidationExamples {
   std::string of;     ///< "images", "texts", "rows" or "windows"
   int64_t epoch = 0;  ///< whose weights were validated, from 1; 0: of no run
@@ -29,9 +37,13 @@ struct ValidationExamples {
   std::vector<float> probabilities = {};  ///< (n, k), theirs
   std::vector<float> losses = {};         ///< (n), example_loss() of the label
   std::vector<float> scores = {};  ///< (n, classes), all probabilities; empty where not collected
+  std::optional<RestAreas> rest_areas = {};  ///< of a run, whose scores are not written
   /// (n), relative to the data's folder, bytes as on disk: of an image or a text's file; of a line
   /// "file:line". Empty where they are not known.
   std::vector<std::string> paths = {};
+  /// (n), hashes by which an example is found in other runs: RunData::val_hashes. Empty where they
+  /// are not known, and of images.
+  std::vector<int64_t> contents = {};
 
   std::vector<std::string> targets = {};  ///< names of what is forecast
   int64_t horizon = 0;                    ///< steps
@@ -62,16 +74,17 @@ void write_validation_examples(const std::filesystem::path& file,
 /// write_validation_examples() does not write: any bytes are safe to read.
 ValidationExamples read_validation_examples(const std::filesystem::path& file);
 
-/// The most probabilities that an ExampleCollector with `scores` keeps: 200 MB.
-inline constexpr int64_t most_scores = 50'000'000;
+/// The most probabilities that an ExampleCollector keeps of an evaluation, 200 MB, and of a run's
+/// validations, of which each second counts.
+inline constexpr int64_t most_scores = 50'000'000, most_scores_of_run = 5'000'000;
 
 /// The examples of a rank, batch by batch.
 class ExampleCollector {
  public:
   /// `examples`: those of all ranks, as far as they are known; of windows as many are kept as hold
-  /// 1,000,000 numbers. `scores`: also all probabilities of classes, where those of all examples
-  /// are at most most_scores. Not for language models.
-  ExampleCollector(const Signature& signature, int64_t examples, bool scores = false);
+  /// 1,000,000 numbers. All probabilities of classes are kept where those of all examples are at
+  /// most `scores`. Not for language models.
+  ExampleCollector(const Signature& signature, int64_t examples, int64_t scores = 0);
 
   /// Adds probabilities (N, classes) as an OutputObserver, or forecasts (N, horizon x targets).
   void add(const Tensor& outputs, const Batch& batch);

@@ -27,6 +27,11 @@ std::string description_json(const ValidationExamples& examples) {
   } else {
     json.list("classes", examples.classes);
   }
+  if (const auto& areas = examples.rest_areas) {
+    json.key("rest_areas").begin_object().field("roc_auc", areas->roc_auc);
+    json.field("average_precision", areas->average_precision);
+    json.field("classes", areas->classes).end_object();
+  }
   return json.end_object().str();
 }
 
@@ -61,7 +66,15 @@ class Reader {
     } else {
       examples.classes = json.at("classes").as_strings();
       read_classified(examples);
+      if (const JsonValue* areas = json.find("rest_areas")) {
+        examples.rest_areas = {.roc_auc = areas->at("roc_auc").as_double(),
+                               .average_precision = areas->at("average_precision").as_double(),
+                               .classes = areas->at("classes").as_int(1)};
+        const RestAreas& read = *examples.rest_areas;
+        check_values("rest_areas", std::vector{read.roc_auc, read.average_precision}, 0, 1);
+      }
     }
+    if (file_.find("contents")) read_column("contents", examples.size(), examples.contents);
     return examples;
   }
 
@@ -199,6 +212,9 @@ void write_validation_examples(const std::filesystem::path& file,
     }
     entries.push_back(entry_of("paths", paths, {paths.size()}));
     entries.push_back(entry_of("path_ends", path_ends, {path_ends.size()}));
+  }
+  if (!examples.contents.empty()) {
+    entries.push_back(entry_of("contents", examples.contents, {count}));
   }
   write_safetensors(file, {{file_key, description_json(examples)}}, std::move(entries));
 }

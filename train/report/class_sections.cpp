@@ -4,10 +4,12 @@
 #include "core/draw/matrix.h"
 #include "core/io/counted.h"
 #include "core/io/text.h"
+#include "train/metrics/metrics.h"
 #include "train/metrics/score_curve.h"
 #include "train/report/report_sections.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace whisker {
@@ -157,8 +159,13 @@ std::string per_class_section(const RunRecord& run) {
     }
   }
   const std::string of = validated(run);
+  const double mean = run.figure("f1_macro");
+  const std::string note =
+      std::isfinite(mean)
+          ? report_note(fmt::format("The mean of F1 over the classes: {}.", figure_text(mean)))
+          : "";
   if (n <= most_listed) {
-    return report_section("classes", heading, class_table(run.classes, rows, of));
+    return report_section("classes", heading, class_table(run.classes, rows, of) + note);
   }
   std::vector<ClassRow> worst = rows;
   std::erase_if(worst, [](const ClassRow& row) { return row.examples == 0 || row.f1() == 1; });
@@ -175,8 +182,9 @@ std::string per_class_section(const RunRecord& run) {
                        class_table(run.classes, worst, of));
   }
   return report_section("classes", heading,
-                        html + fmt::format("<details><summary>{}</summary>\n{}</details>\n", all,
-                                           class_table(run.classes, rows, of)));
+                        html + note +
+                            fmt::format("<details><summary>{}</summary>\n{}</details>\n", all,
+                                        class_table(run.classes, rows, of)));
 }
 
 }  // namespace whisker

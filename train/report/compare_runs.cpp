@@ -3,21 +3,16 @@
 #include "core/draw/chart.h"
 #include "core/draw/html_table.h"
 #include "core/draw/markup.h"
-#include "core/error.h"
 #include "core/io/counted.h"
 #include "core/io/duration.h"
-#include "core/io/file.h"
-#include "core/io/json.h"
-#include "core/io/safetensors.h"
 #include "core/io/text.h"
+#include "core/io/utf8.h"
 #include "train/metrics/metrics.h"
-#include "train/metrics/score_curve.h"
+#include "train/report/common_examples.h"
 #include "train/report/report_sections.h"
-#include "train/report/run_report.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -29,36 +24,6 @@ namespace fs = std::filesystem;
 constexpr size_t most_disagreements = 30;
 const std::string unset = "(not set)";
 
-struct ComparedRun {
-  RunRecord record;
-  std::string title;                        // its name, with a number where two have one
-  std::vector<uint64_t> contents;           // of the validation examples; empty: not recorded
-  std::map<std::string, int64_t> examples;  // by what makes two the same
-};
-
-// The hashes that the last checkpoint has of the validation images.
-std::vector<uint64_t> contents_of(const fs::path& run, int64_t count) {
-  std::vector<uint64_t> contents;
-  try {
-    const std::string text =
-        read_file(run / "last/state.json", size_t{64} << 20, ErrorKind::checkpoint);
-    const JsonValue state = JsonValue::parse(text, {.name = "state.json"});
-    const fs::path name = state.at("optimizer").at("name").as_string();
-    const SafetensorsFile file = SafetensorsFile::open(run / "last" / name.filename());
-    const SafetensorsTensor* stamps = file.find("data.val");
-    if (!stamps || stamps->dtype != DType::i64) return {};
-    if (stamps->shape != std::vector<uint64_t>{static_cast<uint64_t>(count), 2}) return {};
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-      uint64_t hash = 0;
-      std::memcpy(&hash, stamps->bytes.data() + (2 * i + 1) * sizeof hash, sizeof hash);
-      contents.push_back(hash);
-    }
-  } catch (const Error&) {  // a run without a checkpoint, or of an older version
-    return {};
-  }
-  return contents;
-}
-
 class Comparison {
  public:
   explicit Comparison(const std::vector<fs::path>& folders) {
@@ -69,11 +34,11 @@ class Comparison {
       const int number = ++names[run.record.name];
       run.title = number == 1 ? run.record.name : fmt::format("{} ({})", run.record.name, number);
       if (run.record.validation) {
-        run.contents = contents_of(folder, run.record.validation->size());
+        run.contents = recorded_contents(folder, *run.record.validation);
       }
       runs_.push_back(std::move(run));
     }
-    match_examples();
+    common_ = match_examples(runs_);
   }
 
   std::string html() const { return curves() + figures() + settings() + disagreements(); }
@@ -84,36 +49,6 @@ class Comparison {
   }
 
  private:
-  bool classify() const {
-    return std::ranges::all_of(runs_, [](const ComparedRun& run) {
-      return run.record.validation && !run.record.validation->is_forecast();
-    });
-  }
-
-  void match_examples() {
-    if (!classify()) return;
-    by_content_ =
-        std::ranges::all_of(runs_, [](const ComparedRun& run) { return !run.contents.empty(); });
-    for (ComparedRun& run : runs_) {
-      const ValidationExamples& all = *run.record.validation;
-      for (int64_t i = 0; i < all.size(); ++i) {
-        const auto at = static_cast<size_t>(i);
-        std::string key = by_content_             ? fmt::format("{:x}", run.contents[at])
-                          : at < all.paths.size() ? all.paths[at]
-                                                  : std::string();
-        if (key.empty()) continue;
-        key += "\n" + all.classes[static_cast<size_t>(all.labels[at])];
-        run.examples.emplace(std::move(key), i);  // of copies the first
-      }
-    }
-    for (const auto& example : runs_[0].examples) {
-      const std::string& key = example.first;
-      if (std::ranges::all_of(runs_, [&](const auto& run) { return run.examples.contains(key); })) {
-        common_.push_back(key);
-      }
-    }
-  }
-
   std::string curves() const {
     std::string charts;
     const std::string metric = curve_metric(runs_[0].record);
@@ -132,13 +67,6 @@ class Comparison {
     return report_section("curves", "Curves", charts_html(charts));
   }
 
-  std::string accuracy_text(int64_t correct, int64_t count) const {
-    const Interval bounds = wilson_interval(correct, count);
-    return fmt::format("{} ({:.1f} to {:.1f} %)",
-                       percent_text(static_cast<double>(correct) / static_cast<double>(count)),
-                       100 * bounds.low, 100 * bounds.high);
-  }
-
   std::string figures() const {
     HtmlTable table({"run", "chosen by", "on its own validation set", "examples",
                      "on the common ones", "best epoch", "time", "began"});
@@ -154,31 +82,15 @@ class Comparison {
                     : fmt::format("{} {}", record.metric(),
                                   figure_text(record.figure(record.metric())));
       }
-      int64_t correct = 0;
-      for (const std::string& key : common_) {
-        correct += record.validation->is_correct(run.examples.at(key));
-      }
       table.row().text(run.title).text(record.metric()).text(own);
       table.number(record.best && record.best->examples >= 0 ? grouped(record.best->examples)
                                                              : "–");
-      table.text(common_.empty() ? "–" : accuracy_text(correct, std::ssize(common_)));
+      table.text(common_text(common_, run));
       table.number(record.best ? fmt::to_string(record.best->epoch) : "–");
       table.number(human_seconds(record.seconds));
       table.text(record.dates.began.empty() ? "not known" : record.dates.began);
     }
-    std::string html = table.str();
-    if (classify()) {
-      html += report_note(fmt::format(
-          "{} in all runs, by their {} and label; in brackets 95 % intervals. Of intervals that "
-          "overlap, the difference may be chance.",
-          counted(std::ssize(common_), "validation example is", "validation examples are"),
-          by_content_ ? "content" : "path (not all runs recorded contents)"));
-    } else {
-      html += report_note(
-          "Common examples are not known: not every run has a validation.safetensors of a "
-          "classification.");
-    }
-    return report_section("figures", "Figures", html);
+    return report_section("figures", "Figures", table.str() + report_note(common_note(common_)));
   }
 
   std::string settings() const {
@@ -213,13 +125,13 @@ class Comparison {
   }
 
   std::string disagreements() const {
-    if (!classify()) return "";
+    if (!common_.classify) return "";
     std::vector<std::string> keys;
     const auto said = [](const ComparedRun& run, const std::string& key) -> const std::string& {
       const ValidationExamples& all = *run.record.validation;
       return all.classes[static_cast<size_t>(all.predicted(run.examples.at(key)))];
     };
-    for (const std::string& key : common_) {
+    for (const std::string& key : common_.keys) {
       std::set<std::string_view> classes;
       for (const ComparedRun& run : runs_) classes.insert(said(run, key));
       if (classes.size() > 1) keys.push_back(key);
@@ -228,9 +140,9 @@ class Comparison {
     std::ranges::stable_partition(keys, [&](const auto& key) { return !shown_of(key).empty(); });
     keys.resize(std::min(all, most_disagreements));
     if (keys.empty()) {
-      return report_section(
-          "disagreements", "Examples on which they disagree",
-          report_note(common_.empty() ? "There are no common ones." : "None of the common ones."));
+      return report_section("disagreements", "Examples on which they disagree",
+                            report_note(common_.keys.empty() ? "There are no common ones."
+                                                             : "None of the common ones."));
     }
     std::vector<std::string> heads = {"example", "label"};
     for (const ComparedRun& run : runs_) heads.push_back(run.title);
@@ -247,12 +159,13 @@ class Comparison {
       }
     }
     std::string html = table.str();
-    html += report_note(fmt::format(
-        "{} of {} common ones{}.", grouped(static_cast<int64_t>(all)), grouped(std::ssize(common_)),
-        all > keys.size()
-            ? fmt::format("; {} are listed, first those whose image or text a run kept",
-                          keys.size())
-            : ""));
+    html += report_note(
+        fmt::format("{} of {} common ones{}.", grouped(static_cast<int64_t>(all)),
+                    grouped(std::ssize(common_.keys)),
+                    all > keys.size()
+                        ? fmt::format("; {} are listed, first those whose image or text a run kept",
+                                      keys.size())
+                        : ""));
     return report_section("disagreements", "Examples on which they disagree", html);
   }
 
@@ -265,14 +178,13 @@ class Comparison {
           std::ranges::find(kept->mistakes, run.examples.at(key), &ReportExample::index);
       if (found == kept->mistakes.end()) continue;
       if (!found->seen.empty()) return image_html(found->seen, "what a network saw") + "<br>";
-      return markup(found->text) + "<br>";
+      return markup(without_middle(found->text, 160, 40)) + "<br>";
     }
     return "";
   }
 
   std::vector<ComparedRun> runs_;
-  bool by_content_ = false;
-  std::vector<std::string> common_;  // keys of examples
+  CommonExamples common_;
 };
 
 }  // namespace

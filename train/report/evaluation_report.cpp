@@ -151,16 +151,24 @@ std::string examples_sections(const EvaluationRecord& evaluation, const Validati
          pairs_section(all, cards);
 }
 
-std::string measured_section(const EvaluationRecord& evaluation, const RunRecord& run) {
-  HtmlTable table;
-  // Weights of all runs are called best.safetensors.
+// With their folder: weights of all runs are called best.safetensors.
+std::string weights_text(const EvaluationRecord& evaluation) {
   const std::filesystem::path file = evaluation.weights;
-  table.row().name("weights").lines((file.parent_path().filename() / file.filename()).string());
+  return (file.parent_path().filename() / file.filename()).string();
+}
+
+std::string data_text(const EvaluationRecord& evaluation) {
   std::string data;
   for (const std::string& one : evaluation.data) {
     data += (data.empty() ? "" : ", ") + without_folders(one);
   }
-  table.row().name("data").lines(data);
+  return data;
+}
+
+std::string measured_section(const EvaluationRecord& evaluation, const RunRecord& run) {
+  HtmlTable table;
+  table.row().name("weights").lines(weights_text(evaluation));
+  table.row().name("data").lines(data_text(evaluation));
   table.row().name(run.best->of).lines(grouped(run.best->examples));
   for (const auto& [name, value] : run.best->values)
     table.row().name(name).lines(figure_text(value));
@@ -187,6 +195,8 @@ std::string evaluation_report(EvaluationRecord evaluation) {
         "other {}.</p>\n",
         grouped(*evaluation.trained_on), grouped(run.best->examples), run.best->of, run.best->of);
   }
+  lead += report_note(fmt::format("Weights {}; data {}; measured on {}.", weights_text(evaluation),
+                                  data_text(evaluation), evaluation.date));
   std::string body;
   for (const auto section :
        {forecast_section, confusion_section, per_class_section, calibration_section, roc_section}) {
@@ -196,9 +206,9 @@ std::string evaluation_report(EvaluationRecord evaluation) {
     const ValidationExamples& all = *run.validation;
     int64_t wrong = 0;
     for (int64_t i = 0; i < all.size(); ++i) wrong += !all.is_correct(i);
-    lead += report_note(fmt::format(
-        "{} of {} classified wrong.", grouped(wrong),
-        counted(all.size(), all.of.substr(0, all.of.size() - 1)) + (wrong == 1 ? " is" : " are")));
+    lead += report_note(fmt::format("{} of {} {} {} classified wrong.", grouped(wrong),
+                                    grouped(all.size()), examples_text(all.size(), all.of),
+                                    wrong == 1 ? "is" : "are"));
     body += examples_sections(evaluation, all);
   } else {
     body += report_section(

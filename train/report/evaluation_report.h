@@ -19,6 +19,7 @@ struct EvaluationRecord {
   const Metrics& metrics;
   std::string weights;                     ///< their file
   std::vector<std::string> data = {};      ///< names of what was measured on
+  std::string date = {};                   ///< of local_time_text()
   ValidationExamples examples = {};        ///< empty of a language model; without paths
   std::vector<std::string> paths = {};     ///< (n), of files to open, or "file:line"
   std::vector<std::string> shown = {};     ///< (n), texts or a row's values; empty of images

@@ -2,6 +2,7 @@
 #include "core/draw/chart.h"
 #include "core/draw/html_table.h"
 #include "core/draw/markup.h"
+#include "core/io/shell_word.h"
 #include "core/io/text.h"
 #include "train/metrics/calibration.h"
 #include "train/metrics/example_figures.h"
@@ -43,14 +44,24 @@ double precision_of(const ScoreCurve&, const ScorePoint& point) {
 }
 
 // The section of more than two classes.
-std::string roc_of_classes(const ValidationExamples& all) {
-  const std::string areas =
-      all.knows_all() ? rest_areas_text(all, roc_auc_ovr(all))
-                      : "not known, as a run keeps the five most probable classes of an example; "
-                        "whisker evaluate --report measures it";
-  return report_section(
-      "roc", "ROC",
-      fmt::format("<p>Area under the ROC curve, each class against the rest: {}.</p>\n", areas));
+std::string roc_of_classes(const RunRecord& run) {
+  const ValidationExamples& all = *run.validation;
+  std::string areas;
+  if (all.rest_areas || all.knows_all() || all.epoch == 0) {
+    areas = rest_areas_text(all, all.rest_areas ? all.rest_areas : rest_areas(all));
+  } else {
+    const bool is_older = all.size() * std::ssize(all.classes) <= most_scores_of_run;
+    areas = fmt::format(
+        "not known, as a run keeps the five most probable classes of an example{}: whisker "
+        "evaluate "
+        "{} --split val --report FILE.html measures them",
+        is_older ? ", and the version that trained it measured no areas"
+                 : fmt::format(", and measures these areas of {} probabilities at most",
+                               grouped(most_scores_of_run)),
+        shell_word(run_path(run) + "/best.safetensors"));
+  }
+  return report_section("roc", "ROC and precision-recall",
+                        fmt::format("<p>Each class against the rest: {}.</p>\n", markup(areas)));
 }
 
 Chart square_chart(std::string title, std::string x, std::string y) {
@@ -135,7 +146,7 @@ std::string roc_section(const RunRecord& run) {
   constexpr std::string_view heading = "ROC and precision-recall";
   const auto& named = run.validation ? run.validation->classes : run.classes.classes;
   if (!classifies(run) || named.size() < 2) return "";
-  if (named.size() > 2) return run.validation ? roc_of_classes(*run.validation) : "";
+  if (named.size() > 2) return run.validation ? roc_of_classes(run) : "";
   if (!run.validation) {
     return report_section("roc", heading, report_note(no_examples_text(run)));
   }

@@ -23,6 +23,8 @@ std::string report_page(std::string_view title, std::string_view lead, std::stri
 std::string image_html(std::string_view jpeg, std::string_view alt);
 /// One example as an <li>; `shown` may be null.
 std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown);
+/// The lines of a log that begin with "warning: ", five at most.
+std::string warnings_html(const std::string& told);
 /// "<p class=\"lead\">...</p>" of text.
 std::string report_note(std::string_view text);
 /// Curves of a section, beside others of them in charts_html().
@@ -41,6 +43,8 @@ std::string dates_text(const RunRecord& run);
 /// What an evaluation measured, in one sentence.
 std::string evaluation_text(const RunRecord& run);
 std::string use_commands(const RunRecord& run);
+/// The folder to name in commands.
+std::string run_path(const RunRecord& run);
 
 std::string verdict_section(const RunRecord& run);
 std::string curves_section(const RunRecord& run);

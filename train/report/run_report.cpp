@@ -23,7 +23,7 @@ constexpr std::string_view rules = R"css(.sentence { font-size: 1.15rem; max-wid
 .scroll { overflow-x: auto; max-width: 100%; }
 .scroll svg { border: 1px solid var(--line); border-radius: 8px; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem;
-  overflow-x: auto; font: 13px/1.4 ui-monospace, Menlo, Consolas, monospace; }
+  white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.4 ui-monospace, Menlo, Consolas, monospace; }
 td.value { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 13rem; }
 summary { cursor: pointer; margin: .4rem 0; }
 nav a { color: var(--c0); margin-right: 1rem; white-space: nowrap; display: inline-block; }
@@ -34,7 +34,6 @@ ul.samples { list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
 .sized { white-space: nowrap; }
 ul.cards + ul.cards { margin-top: 2rem; }
 @media print { nav { display: none; } }
-@media print, (max-width: 600px) { pre { white-space: pre-wrap; overflow-wrap: anywhere; } }
 )css";
 
 // The ids and headings of the sections.

@@ -1,6 +1,7 @@
 // What the run was: data, configuration, environment, and the commands that go on from it.
 #include "core/draw/html_table.h"
 #include "core/draw/markup.h"
+#include "core/io/shell_word.h"
 #include "core/io/text.h"
 #include "train/config/config.h"
 #include "train/report/report_sections.h"
@@ -45,26 +46,14 @@ void add_settings(const YamlNode& node, const std::string& path, Settings& setti
   }
 }
 
-// A name as a shell reads it: in quotes where it needs them.
-std::string shell_word(const std::string& word) {
-  const bool plain = std::ranges::all_of(word, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("_-./=:+,").find(c) != std::string_view::npos;
-  });
-  if (plain && !word.empty()) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
+}  // namespace
 
-// The run's path as it was named, unless that says whose machine it was.
+// As it was named, unless that says whose machine it was.
 std::string run_path(const RunRecord& run) {
   const std::string runs = run.setting("runs", "runs");
   return runs.starts_with('/') || runs.starts_with('~') || runs.empty() ? run.name
                                                                         : runs + "/" + run.name;
 }
-
-}  // namespace
 
 Settings settings_of(const YamlNode& config) {
   Settings settings;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 #include <vector>
 
 namespace whisker {
@@ -182,6 +183,20 @@ std::string dates_text(const RunRecord& run) {
   return text;
 }
 
+std::string warnings_html(const std::string& told) {
+  constexpr size_t most = 5;
+  std::string html;
+  size_t count = 0;
+  std::istringstream lines(told);
+  for (std::string line; count < most && std::getline(lines, line);) {
+    const std::string text = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    if (!text.starts_with("warning: ")) continue;
+    html += fmt::format("<p class=\"problem\">{}</p>\n", markup(capitalised(text)));
+    ++count;
+  }
+  return html;
+}
+
 std::string verdict_section(const RunRecord& run) {
   std::string html = fmt::format("<p class=\"sentence\">{}</p>\n", markup(verdict_text(run)));
   if (const std::string frequent = most_frequent_text(run); !frequent.empty()) {
@@ -194,6 +209,7 @@ std::string verdict_section(const RunRecord& run) {
         "The same examples chose the epoch, which flatters the figure a little; data.test measures "
         "it on others.");
   }
+  html += warnings_html(run.told);
   const std::string state = run.ended.empty()
                                 ? fmt::format(
                                       "The run had not ended when this was written: {:.0f} of {} "

@@ -8,13 +8,13 @@
 namespace whisker {
 namespace {
 
-using ImageValues = const Values&;
+using V = const Values&;
 
-Conv2dOptions conv_options(ImageValues v) {
+Conv2dOptions conv_options(V v) {
   return {.stride = v.whole("stride"), .padding = v.whole("padding")};
 }
 
-Tensor convolution(ImageValues v) {
+Tensor convolution(V v) {
   return conv2d(v["x"], v["w"], {}, conv_options(v));
 }
 
@@ -45,7 +45,7 @@ struct Loop {
   int64_t n, h, w, o, kh, kw, c, at_h, at_w;  // at_*: of the input, within it
 };
 // Each term of a convolution, in the order of its axes.
-void each_term(ImageValues v, const std::function<void(const Loop&)>& visit) {
+void each_term(V v, const std::function<void(const Loop&)>& visit) {
   const Shape &x = v["x"].shape(), &w = v["w"].shape(), &dy = v["dy"].shape();
   const int64_t stride = v.whole("stride"), padding = v.whole("padding");
   Loop l{};
@@ -73,7 +73,7 @@ double& at(const Tensor& x, int64_t i, int64_t j, int64_t k, int64_t l) {
 }
 
 // The last term of each sum alone: '=' in place of '+='.
-Tensor last_terms(ImageValues v, bool of_input) {
+Tensor last_terms(V v, bool of_input) {
   const Tensor result = zeros((of_input ? v["x"] : v["w"]).shape(), v["x"].options());
   each_term(v, [&](const Loop& l) {
     const double dy = at(v["dy"], l.n, l.h, l.w, l.o);
@@ -107,16 +107,16 @@ Exercise conv2d_input() {
                         "int padding, View<T> dx)",
                     .setups = convolutions(),
                     .forward = convolution};
-  const auto gradient = [exercise](ImageValues v) { return engine_gradient(exercise, v, "x"); };
+  const auto gradient = [exercise](V v) { return engine_gradient(exercise, v, "x"); };
   exercise.faults = {
       {"dx",
        "the filter is turned by 180 degrees: what reads x(h + i) with w(i) gives its gradient back "
        "with the same w(i)",
-       [=](ImageValues v) { return gradient(with_value(v, "w", flipped(v["w"]))); }},
+       [=](V v) { return gradient(with_value(v, "w", flipped(v["w"]))); }},
       {"dx", "the sum is missing: '=' keeps the last term of each element; '+=' adds",
-       [](ImageValues v) { return last_terms(v, true); }},
+       [](V v) { return last_terms(v, true); }},
       {"dx", "the sum over the output channels is missing: the last one alone counts",
-       [=](ImageValues v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 3))); }}};
+       [=](V v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 3))); }}};
   return exercise;
 }
 
@@ -129,20 +129,20 @@ Exercise conv2d_weight() {
                         "int padding, View<T> dw)",
                     .setups = convolutions(),
                     .forward = convolution};
-  const auto gradient = [exercise](ImageValues v) { return engine_gradient(exercise, v, "w"); };
+  const auto gradient = [exercise](V v) { return engine_gradient(exercise, v, "w"); };
   exercise.faults = {
       {"dw", "the sum over the batch is missing: the last example alone counts",
-       [=](ImageValues v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 0))); }},
+       [=](V v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 0))); }},
       {"dw", "the sum is missing: '=' keeps the last term of each element; '+=' adds",
-       [](ImageValues v) { return last_terms(v, false); }},
+       [](V v) { return last_terms(v, false); }},
       {"dw", "it is the mean over the batch, not the sum",
-       [=](ImageValues v) { return gradient(v) * (1.0 / static_cast<double>(v["x"].extent(0))); }},
+       [=](V v) { return gradient(v) * (1.0 / static_cast<double>(v["x"].extent(0))); }},
       {"dw", "it is turned by 180 degrees: w(i) is what multiplies x(h + i)",
-       [=](ImageValues v) { return flipped(gradient(v)); }}};
+       [=](V v) { return flipped(gradient(v)); }}};
   return exercise;
 }
 
-Pool2dOptions pool_options(ImageValues v) {
+Pool2dOptions pool_options(V v) {
   return {.kernel = v.whole("size"), .stride = Pair(v.whole("stride"))};
 }
 
@@ -173,20 +173,19 @@ Exercise max_pool_backward() {
           [](Values& v, uint64_t) {
             if (v.has("below")) v.set("x", affine(abs(v["x"]), -1, -0.25));
           },
-      .forward = [](ImageValues v) { return max_pool2d(v["x"], pool_options(v)); }};
+      .forward = [](V v) { return max_pool2d(v["x"], pool_options(v)); }};
   Exercise average = exercise;
-  average.forward = [](ImageValues v) { return avg_pool2d(v["x"], pool_options(v)); };
-  const auto shared = [average](ImageValues v) { return engine_gradient(average, v, "x"); };
-  const auto scale = [](ImageValues v) { return v.number("size") * v.number("size"); };
+  average.forward = [](V v) { return avg_pool2d(v["x"], pool_options(v)); };
+  const auto shared = [average](V v) { return engine_gradient(average, v, "x"); };
+  const auto scale = [](V v) { return v.number("size") * v.number("size"); };
   exercise.faults = {
       {"dx", "the gradient is divided among the window: that is average pooling", shared},
       {"dx", "each element of the window gets dy; the largest alone does",
-       [=](ImageValues v) { return shared(v) * scale(v); }},
+       [=](V v) { return shared(v) * scale(v); }},
       {"dx", "the largest value is multiplied by dy; the slope of a maximum is 1",
-       [exercise](ImageValues v) { return engine_gradient(exercise, v, "x") * v["x"]; }},
-      {"dx", "the smallest element of the window gets the gradient", [exercise](ImageValues v) {
-         return engine_gradient(exercise, with_value(v, "x", -v["x"]), "x");
-       }}};
+       [exercise](V v) { return engine_gradient(exercise, v, "x") * v["x"]; }},
+      {"dx", "the smallest element of the window gets the gradient",
+       [exercise](V v) { return engine_gradient(exercise, with_value(v, "x", -v["x"]), "x"); }}};
   return exercise;
 }
 
@@ -197,13 +196,12 @@ Exercise avg_pool_backward() {
       .title = "average pooling: the gradient is divided among each window",
       .signature = "avg_pool_backward(View<const T> dy, int size, int stride, View<T> dx)",
       .setups = pools(false),
-      .forward = [](ImageValues v) { return avg_pool2d(v["x"], pool_options(v)); }};
-  const auto gradient = [exercise](ImageValues v) { return engine_gradient(exercise, v, "x"); };
-  exercise.faults = {
-      {"dx", "the scale 1 / (size size) is missing",
-       [=](ImageValues v) { return gradient(v) * (v.number("size") * v.number("size")); }},
-      {"dx", "it is divided by size; a window has size times size elements",
-       [=](ImageValues v) { return gradient(v) * v.number("size"); }}};
+      .forward = [](V v) { return avg_pool2d(v["x"], pool_options(v)); }};
+  const auto gradient = [exercise](V v) { return engine_gradient(exercise, v, "x"); };
+  exercise.faults = {{"dx", "the scale 1 / (size size) is missing",
+                      [=](V v) { return gradient(v) * (v.number("size") * v.number("size")); }},
+                     {"dx", "it is divided by size; a window has size times size elements",
+                      [=](V v) { return gradient(v) * v.number("size"); }}};
   return exercise;
 }
 
@@ -224,14 +222,14 @@ Tensor norm_gradient(const Tensor& x, const Tensor& dz, double eps, int axis, No
 
 // The exercise of batch norm with axis 0, of layer norm with axis 1.
 Exercise norm_exercise(int axis, Exercise exercise) {
-  exercise.forward = [axis](ImageValues v) {
+  exercise.forward = [axis](V v) {
     constexpr ReduceOptions keep{.keep_axes = true};
     const Tensor& x = v["x"];
     const Tensor deviation = sqrt(var(x, {axis}, keep, 0) + v.number("eps"));
     return (x - mean(x, {axis}, keep)) / deviation * v["gamma"] + v["beta"];
   };
   const auto with = [axis](NormFault fault) {
-    return [=](ImageValues v) {
+    return [=](V v) {
       return norm_gradient(v["x"], v["dy"] * v["gamma"], v.number("eps"), axis, fault);
     };
   };
@@ -244,21 +242,21 @@ Exercise norm_exercise(int axis, Exercise exercise) {
       {"dx", "the term of the mean is missing: - mean(dz)", with({.no_mean = true})},
       {"dx", "the variance is divided by n - 1; here it is divided by n", with({.unbiased = true})},
       {"dx", "gamma is missing: dz = dy gamma",
-       [axis](ImageValues v) { return norm_gradient(v["x"], v["dy"], v.number("eps"), axis, {}); }},
+       [axis](V v) { return norm_gradient(v["x"], v["dy"], v.number("eps"), axis, {}); }},
       {"dx",
        over == "the batch" ? "the statistics are those of the rows; batch norm's are the columns'"
                            : "the statistics are those of the columns; layer norm's are the rows'",
-       [axis](ImageValues v) {
+       [axis](V v) {
          return norm_gradient(v["x"], v["dy"] * v["gamma"], v.number("eps"), 1 - axis, {});
        }},
       {"dgamma", "x is not normalised: dgamma is the sum of dy (x - mean) / deviation",
-       [](ImageValues v) { return sum(v["dy"] * v["x"], {0}); }},
+       [](V v) { return sum(v["dy"] * v["x"], {0}); }},
       {"dgamma", "the sum over the rows is missing: '=' keeps the last row; '+=' adds",
-       [exercise](ImageValues v) {
+       [exercise](V v) {
          return engine_gradient(exercise, with_value(v, "dy", last_alone(v["dy"], 0)), "gamma");
        }},
       {"dbeta", "the sum over the rows is missing: '=' keeps the last row; '+=' adds",
-       [](ImageValues v) { return sum(last_alone(v["dy"], 0), {0}); }}};
+       [](V v) { return sum(last_alone(v["dy"], 0), {0}); }}};
   return exercise;
 }
 

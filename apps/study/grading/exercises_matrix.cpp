@@ -11,7 +11,7 @@
 namespace whisker {
 namespace {
 
-using MatrixValues = const Values&;
+using V = const Values&;
 
 Tensor turned(const Tensor& x) {
   return transpose(x, {1, 0});
@@ -23,14 +23,14 @@ Exercise mean_backward() {
           .title = "y = the mean over the rows of x",
           .signature = "mean_backward(View<const T> dy, View<T> dx)",
           .setups = {{"2 x 3", {{"x", {2, 3}}}}, {"5 x 4", {{"x", {5, 4}}}}},
-          .forward = [](MatrixValues v) { return mean(v["x"], {0}); },
+          .forward = [](V v) { return mean(v["x"], {0}); },
           .faults = {{"dx", "it is divided by the number of columns; the mean is over the rows",
-                      [](MatrixValues v) {
+                      [](V v) {
                         return broadcast_to(v["dy"], v["x"].shape()) *
                                (1.0 / static_cast<double>(v["x"].extent(1)));
                       }},
                      {"dx", "it is divided by the number of elements; each mean is over the rows",
-                      [](MatrixValues v) {
+                      [](V v) {
                         return broadcast_to(v["dy"], v["x"].shape()) *
                                (1.0 / static_cast<double>(v["x"].count()));
                       }}}};
@@ -52,24 +52,23 @@ Exercise power_backward() {
           .setups = {{"exponent 2.5", {{"x", {3}}}, {{"p", 2.5}}},
                      {"exponent -1.5", {{"x", {2, 4}}}, {{"p", -1.5}}}},
           .prepare = [](Values& v, uint64_t) { v.set("x", abs(v["x"]) + 0.5); },
-          .forward = [](MatrixValues v) { return raised(v["x"], v["p"]); },
+          .forward = [](V v) { return raised(v["x"], v["p"]); },
           .faults = {{"dx", "the exponent is not reduced by 1: the slope is p x^(p-1)",
-                      [](MatrixValues v) { return v["dy"] * raised(v["x"], v["p"]) * v["p"]; }},
+                      [](V v) { return v["dy"] * raised(v["x"], v["p"]) * v["p"]; }},
                      {"dx", "the factor p is missing: the slope is p x^(p-1)",
-                      [](MatrixValues v) { return v["dy"] * raised(v["x"], v["p"] - 1.0); }},
+                      [](V v) { return v["dy"] * raised(v["x"], v["p"] - 1.0); }},
                      {"dp", "the factor ln(x) is missing: x^p = exp(p ln(x))",
-                      [](MatrixValues v) { return sum(v["dy"] * raised(v["x"], v["p"])); }},
+                      [](V v) { return sum(v["dy"] * raised(v["x"], v["p"])); }},
                      {"dp", "the factor x^p is missing: the slope of exp(p ln(x)) is x^p ln(x)",
-                      [](MatrixValues v) { return sum(v["dy"] * log(v["x"])); }},
+                      [](V v) { return sum(v["dy"] * log(v["x"])); }},
                      {"dp", "the sum over the elements is missing: '=' keeps the last; '+=' adds",
-                      [](MatrixValues v) {
+                      [](V v) {
                         const Tensor all =
                             (v["dy"] * raised(v["x"], v["p"]) * log(v["x"])).reshape({-1});
                         return slice(all, 0, all.count() - 1, all.count());
                       }},
-                     {"dp", "it is the mean over the elements, not their sum", [](MatrixValues v) {
-                        return mean(v["dy"] * raised(v["x"], v["p"]) * log(v["x"]));
-                      }}}};
+                     {"dp", "it is the mean over the elements, not their sum",
+                      [](V v) { return mean(v["dy"] * raised(v["x"], v["p"]) * log(v["x"])); }}}};
 }
 
 Exercise add_broadcast() {
@@ -81,21 +80,21 @@ Exercise add_broadcast() {
       .setups = {{"1 row, without broadcasting", {{"a", {1, 3}}, {"b", {3}}}},
                  {"2 rows, broadcasting", {{"a", {2, 3}}, {"b", {3}}}},
                  {"5 rows, broadcasting", {{"a", {5, 2}}, {"b", {2}}}}},
-      .forward = [](MatrixValues v) { return v["a"] + v["b"]; },
+      .forward = [](V v) { return v["a"] + v["b"]; },
       .faults = {
           {"db", "the sum over the rows is missing: it holds the first row of dy alone",
-           [](MatrixValues v) { return slice(v["dy"], 0, 0, 1).reshape(v["b"].shape()); }},
+           [](V v) { return slice(v["dy"], 0, 0, 1).reshape(v["b"].shape()); }},
           {"db", "the sum over the rows is missing: '=' in the loop keeps the last row; '+=' adds",
-           [](MatrixValues v) {
+           [](V v) {
              const int64_t rows = v["dy"].extent(0);
              return slice(v["dy"], 0, rows - 1, rows).reshape(v["b"].shape());
            }},
           {"db", "it is the mean over the rows of dy, not their sum",
-           [](MatrixValues v) { return mean(v["dy"], {0}); }},
+           [](V v) { return mean(v["dy"], {0}); }},
           {"db", "it sums over all of dy, not over the rows of each column",
-           [](MatrixValues v) { return broadcast_to(sum(v["dy"]), v["b"].shape()); }},
+           [](V v) { return broadcast_to(sum(v["dy"]), v["b"].shape()); }},
           {"da", "it is multiplied by a; the slope of a + b is 1",
-           [](MatrixValues v) { return v["dy"] * v["a"]; }}}};
+           [](V v) { return v["dy"] * v["a"]; }}}};
 }
 
 Exercise matmul_left() {
@@ -104,22 +103,22 @@ Exercise matmul_left() {
           .title = "y = a b, a product of matrices: the gradient of a",
           .signature = "matmul_left(View<const T> dy, View<const T> b, View<T> da)",
           .setups = products,
-          .forward = [](MatrixValues v) { return matmul(v["a"], v["b"]); },
+          .forward = [](V v) { return matmul(v["a"], v["b"]); },
           .faults = {{"da", "a factor is not transposed: this is dy b, and da = dy b^T",
-                      [](MatrixValues v) { return matmul(v["dy"], v["b"]); }},
+                      [](V v) { return matmul(v["dy"], v["b"]); }},
                      {"da", "the factors are in the wrong order: this is b^T dy, and da = dy b^T",
-                      [](MatrixValues v) { return matmul(turned(v["b"]), v["dy"]); }},
+                      [](V v) { return matmul(turned(v["b"]), v["dy"]); }},
                      {"da", "the factors are in the wrong order: this is b dy, and da = dy b^T",
-                      [](MatrixValues v) { return matmul(v["b"], v["dy"]); }},
+                      [](V v) { return matmul(v["b"], v["dy"]); }},
                      {"da",
                       "the sum over the columns of dy is missing: '=' in the innermost loop keeps "
                       "its last term; '+=' adds",
-                      [](MatrixValues v) {
+                      [](V v) {
                         const int64_t last = v["dy"].extent(1) - 1;
                         return matmul(slice(v["dy"], 1, last, last + 1),
                                       turned(slice(v["b"], 1, last, last + 1)));
                       }},
-                     {"da", "b is left out: each row of da sums that of dy", [](MatrixValues v) {
+                     {"da", "b is left out: each row of da sums that of dy", [](V v) {
                         return broadcast_to(sum(v["dy"], {1}, {.keep_axes = true}), v["a"].shape());
                       }}}};
 }
@@ -130,26 +129,25 @@ Exercise matmul_right() {
           .title = "y = a b, a product of matrices: the gradient of b",
           .signature = "matmul_right(View<const T> dy, View<const T> a, View<T> db)",
           .setups = products,
-          .forward = [](MatrixValues v) { return matmul(v["a"], v["b"]); },
-          .faults = {
-              {"db", "a factor is not transposed: this is a dy, and db = a^T dy",
-               [](MatrixValues v) { return matmul(v["a"], v["dy"]); }},
-              {"db", "the factors are in the wrong order: this is dy a^T, and db = a^T dy",
-               [](MatrixValues v) { return matmul(v["dy"], turned(v["a"])); }},
-              {"db", "the factors are in the wrong order: this is dy a, and db = a^T dy",
-               [](MatrixValues v) { return matmul(v["dy"], v["a"]); }},
-              {"db",
-               "the sum over the rows (the batch) is missing: '=' in the innermost loop "
-               "keeps the last row's term; '+=' adds",
-               [](MatrixValues v) {
-                 const int64_t last = v["dy"].extent(0) - 1;
-                 return matmul(turned(slice(v["a"], 0, last, last + 1)),
-                               slice(v["dy"], 0, last, last + 1));
-               }},
-              {"db", "it is the mean over the rows (the batch), not their sum", [](MatrixValues v) {
-                 return matmul(turned(v["a"]), v["dy"]) *
-                        (1.0 / static_cast<double>(v["dy"].extent(0)));
-               }}}};
+          .forward = [](V v) { return matmul(v["a"], v["b"]); },
+          .faults = {{"db", "a factor is not transposed: this is a dy, and db = a^T dy",
+                      [](V v) { return matmul(v["a"], v["dy"]); }},
+                     {"db", "the factors are in the wrong order: this is dy a^T, and db = a^T dy",
+                      [](V v) { return matmul(v["dy"], turned(v["a"])); }},
+                     {"db", "the factors are in the wrong order: this is dy a, and db = a^T dy",
+                      [](V v) { return matmul(v["dy"], v["a"]); }},
+                     {"db",
+                      "the sum over the rows (the batch) is missing: '=' in the innermost loop "
+                      "keeps the last row's term; '+=' adds",
+                      [](V v) {
+                        const int64_t last = v["dy"].extent(0) - 1;
+                        return matmul(turned(slice(v["a"], 0, last, last + 1)),
+                                      slice(v["dy"], 0, last, last + 1));
+                      }},
+                     {"db", "it is the mean over the rows (the batch), not their sum", [](V v) {
+                        return matmul(turned(v["a"]), v["dy"]) *
+                               (1.0 / static_cast<double>(v["dy"].extent(0)));
+                      }}}};
 }
 
 // Labels that are not all the same.
@@ -164,12 +162,8 @@ void draw_labels(Values& v, uint64_t seed) {
 }
 
 Exercise cross_entropy_backward() {
-  const auto per_row = [](MatrixValues v) {
-    return 1.0 / static_cast<double>(v["logits"].extent(0));
-  };
-  const auto target = [](MatrixValues v) {
-    return one_hot(v["labels"], v["logits"].extent(1), DType::f64);
-  };
+  const auto per_row = [](V v) { return 1.0 / static_cast<double>(v["logits"].extent(0)); };
+  const auto target = [](V v) { return one_hot(v["labels"], v["logits"].extent(1), DType::f64); };
   return {
       .name = "cross_entropy",
       .lesson = 10,
@@ -181,18 +175,18 @@ Exercise cross_entropy_backward() {
                  {"5 rows, 4 classes", {{"logits", {5, 4}}}},
                  {"3 rows, large logits", {{"logits", {3, 4}}}, {{"scale", 900.0}}}},
       .prepare = draw_labels,
-      .forward = [](MatrixValues v) { return cross_entropy(v["logits"], v["labels"]); },
+      .forward = [](V v) { return cross_entropy(v["logits"], v["labels"]); },
       .faults = {
           {"dlogits", "the label is missing: 1 is subtracted where the column is the row's label",
-           [=](MatrixValues v) { return softmax(v["logits"]) * per_row(v); }},
+           [=](V v) { return softmax(v["logits"]) * per_row(v); }},
           {"dlogits", "1 is subtracted from each column, not from that of the row's label alone",
-           [=](MatrixValues v) { return (softmax(v["logits"]) - 1.0) * per_row(v); }},
+           [=](V v) { return (softmax(v["logits"]) - 1.0) * per_row(v); }},
           {"dlogits", "the softmax is missing: the probabilities, not the logits, are compared",
-           [=](MatrixValues v) { return (v["logits"] - target(v)) * per_row(v); }},
+           [=](V v) { return (v["logits"] - target(v)) * per_row(v); }},
           {"dlogits", "the softmax is over the columns' axis 0: each row is one distribution",
-           [=](MatrixValues v) { return (softmax(v["logits"], 0) - target(v)) * per_row(v); }},
+           [=](V v) { return (softmax(v["logits"], 0) - target(v)) * per_row(v); }},
           {"dlogits", "only the column of the label gets a gradient; all classes do",
-           [=](MatrixValues v) { return (softmax(v["logits"]) - 1.0) * target(v) * per_row(v); }}}};
+           [=](V v) { return (softmax(v["logits"]) - 1.0) * target(v) * per_row(v); }}}};
 }
 
 // One step of Adam (Kingma and Ba 2015, algorithm 1); `fault` leaves out a part.
@@ -200,7 +194,7 @@ struct AdamFault {
   bool uncorrected = false, epsilon_inside = false, unsquared = false, whole_gradient = false,
        plus = false, old_moments = false;
 };
-Tensor adam(MatrixValues v, std::string_view result, AdamFault fault) {
+Tensor adam(V v, std::string_view result, AdamFault fault) {
   const double beta1 = v.number("beta1"), beta2 = v.number("beta2"), step = v.number("step");
   const Tensor& g = v["g"];
   const Tensor m = beta1 * v["m"] + (fault.whole_gradient ? 1 : 1 - beta1) * g;
@@ -219,7 +213,7 @@ Tensor adam(MatrixValues v, std::string_view result, AdamFault fault) {
 
 Exercise adam_step() {
   const auto with = [](std::string_view result, AdamFault fault) {
-    return [=](MatrixValues v) { return adam(v, result, fault); };
+    return [=](V v) { return adam(v, result, fault); };
   };
   const Shape three = {3}, matrix = {2, 4};
   const auto setup = [](std::string_view says, const Shape& shape, double step) {
@@ -238,7 +232,7 @@ Exercise adam_step() {
       .setups = {setup("3 weights, step 1", three, 1), setup("2 x 4 weights, step 7", matrix, 7)},
       .prepare = [](Values& v,
                     uint64_t) { v.set("v", v["v"] * v["v"] + 0.1); },  // a mean of squares
-      .expected = [](MatrixValues v, std::string_view result) { return adam(v, result, {}); },
+      .expected = [](V v, std::string_view result) { return adam(v, result, {}); },
       .faults = {{"new_w",
                   "the bias correction is missing: m / (1 - beta1^step), v / (1 - beta2^step)",
                   with("new_w", {.uncorrected = true})},

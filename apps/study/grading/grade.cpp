@@ -89,20 +89,22 @@ std::string result_text(const Exercise& exercise, const Check& check, size_t r) 
          fmt::format("  {}: expected {:.6g}, got {:.6g}{}\n", where, right[k], got[k], slope);
 }
 
-// Compares the smallest setup's results with finite differences, which need no rule at all. Returns
-// how many elements.
-int64_t confirmed_elements(const Exercise& exercise, const Check& check) {
+// Compares the results in double with finite differences, which need no rule at all. Returns how
+// many elements.
+int64_t confirmed_elements(const Exercise& exercise, std::span<const Check> checks) {
   int64_t count = 0;
-  for (size_t r = 0; r < check.right.size(); ++r) {
-    const std::string& name = check.problem->right[r].first;
-    const std::vector<double>& got = check.outcome->results[r];
-    for (size_t k = 0; k < got.size(); ++k, ++count) {
-      const double slope =
-          finite_difference(exercise, check.problem->values, std::string_view(name).substr(1),
-                            static_cast<int64_t>(k));
-      if (std::fabs(slope - got[k]) <= 1e-5 * std::max(1.0, std::fabs(slope))) continue;
-      fail(ErrorKind::internal, "exercise {}: {} is {}, the finite difference {}.", exercise.name,
-           name, got[k], slope);
+  for (const Check& check : checks) {
+    for (size_t r = 0; check.problem->in_double && r < check.right.size(); ++r) {
+      const std::string& name = check.problem->right[r].first;
+      const std::vector<double>& got = check.outcome->results[r];
+      for (size_t k = 0; k < got.size(); ++k, ++count) {
+        const double slope =
+            finite_difference(exercise, check.problem->values, std::string_view(name).substr(1),
+                              static_cast<int64_t>(k));
+        if (std::fabs(slope - got[k]) <= 1e-5 * std::max(1.0, std::fabs(slope))) continue;
+        fail(ErrorKind::internal, "exercise {}: {} is {}, the finite difference {}.", exercise.name,
+             name, got[k], slope);
+      }
     }
   }
   return count;
@@ -155,7 +157,7 @@ Grade grade(const Exercise& exercise, std::span<const Problem> problems, const A
             : fmt::format(
                   " The engine's backward gives the same, and so do finite differences "
                   "({} elements).",
-                  confirmed_elements(exercise, checks[0]));
+                  confirmed_elements(exercise, checks));
     result.text =
         fmt::format("{}: right, in {} checks: {} inputs{}.{}\n{}", exercise.name, checks.size(),
                     exercise.setups.size() * seeds_of_a_setup,

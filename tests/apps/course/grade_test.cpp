@@ -128,6 +128,7 @@ TEST_P(CourseExercise, WrongAnswersAreRejectedAndNamed) {
 #endif
   const std::vector<Problem> problems = problems_of(exercise());
   int wrong = 0, named = 0;
+  bool zeros = false;  // is among them
   for (const Planted& planted : planted_answers()) {
     if (planted.exercise != GetParam()) continue;
     const Grade graded = grade(exercise(), problems, run_here(exercise(), problems, planted));
@@ -136,10 +137,14 @@ TEST_P(CourseExercise, WrongAnswersAreRejectedAndNamed) {
     if (planted.number == 0) continue;
     ++wrong;
     named += !planted.cause.empty();
+    for (const char* cause : {"0 everywhere", "no thread writes", "as it was"}) {
+      zeros = zeros || planted.cause.find(cause) != std::string::npos;
+    }
     EXPECT_THAT(fmt::format("{}", fmt::join(graded.causes, "\n")),
                 testing::HasSubstr(planted.cause));
   }
   EXPECT_GE(wrong, 5);
+  EXPECT_TRUE(zeros);
   EXPECT_GE(named, 0.8 * wrong);
 }
 

@@ -29,17 +29,21 @@ RunOne run_one(F* answer) {
   return [answer](course::Argument* arguments) { course::call(answer, arguments); };
 }
 
-/// `instance(number, type)` is the answer of that number for double or float; causes are those of
-/// 1, 2, ...
-template <int... number, class Instance>
+/// `instance(number, type)` is the answer of that number for double or float: ANSWERS(function);
+/// causes are those of 1, 2, ...
+template <size_t faults, class Instance>
 void plant(std::vector<Planted>& all, const std::string& exercise,
-           const std::vector<std::string>& causes, Instance instance,
-           std::integer_sequence<int, number...>) {
-  (all.push_back({exercise, number, number == 0 ? "" : causes.at(size_t{number} - 1),
-                  run_one(instance(std::integral_constant<int, number>(), double{})),
-                  run_one(instance(std::integral_constant<int, number>(), float{}))}),
-   ...);
+           const char* const (&causes)[faults], Instance instance) {
+  [&]<int... number>(std::integer_sequence<int, number...>) {
+    (all.push_back({exercise, number, number == 0 ? "" : causes[number - 1],
+                    run_one(instance(std::integral_constant<int, number>(), double{})),
+                    run_one(instance(std::integral_constant<int, number>(), float{}))}),
+     ...);
+  }
+  (std::make_integer_sequence<int, int{faults} + 1>());
 }
+#define ANSWERS(function) \
+  []<int n, class T>(std::integral_constant<int, n>, T) { return &function<n, T>; }
 
 /// What grading makes of an answer in this process.
 AnswerRun run_here(const Exercise& exercise, std::span<const Problem> problems,

@@ -1,5 +1,6 @@
 #include "tests/apps/course/planted.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -104,18 +105,10 @@ void add_backward(View<const T> dy, View<T> da, View<T> db) {
     for (int j = 0; j < columns; ++j) {
       if (fault == 1) continue;
       da(i, j) = dy(i, j);
-      if (fault == 2)
-        db(j) = dy(i, j);
-      else if (fault == 3)
-        db(j) += dy(i, j) / static_cast<T>(rows);
-      else if (fault == 4)
-        db(j) -= dy(i, j);
-      else if (fault == 6)
-        db(i) += dy(i, j);
-      else if (fault == 7 && i > 0)
-        continue;
-      else
-        db(j) += dy(i, j);
+      if (fault == 7 && i > 0) continue;
+      T& into = db(fault == 6 ? i : j);
+      into = (fault == 2 ? 0 : into) +
+             dy(i, j) * (fault == 4 ? -1 : 1) / static_cast<T>(fault == 3 ? rows : 1);
     }
   }
 }
@@ -123,22 +116,14 @@ void add_backward(View<const T> dy, View<T> da, View<T> db) {
 template <int fault, class T>
 void relu_backward(View<const T> dy, View<const T> x, View<T> dx) {
   for (int k = 0; k < x.count(); ++k) {
-    if (fault == 1)
-      dx[k] = 0;
-    else if (fault == 2)
-      dx[k] = dy[k];
-    else if (fault == 3)
-      dx[k] = x[k] > 0;
-    else if (fault == 4)
-      dx[k] = dy[k] > 0 ? dy[k] : 0;
-    else if (fault == 5)
-      dx[k] = x[k] > 0 ? dy[k] * x[k] : 0;
-    else if (fault == 6)
-      dx[k] = x[k] < 0 ? dy[k] : 0;
-    else if (fault == 7)
-      dx[k] = x[k] > 0 ? x[k] : 0;
-    else
-      dx[k] = x[k] > 0 ? dy[k] : fault == 8 ? -dy[k] : 0;
+    const T slope = fault == 2 || (fault == 6 ? x[k] < 0 : x[k] > 0);
+    dx[k] = fault == 1   ? 0
+            : fault == 3 ? slope
+            : fault == 4 ? std::max(dy[k], T(0))
+            : fault == 5 ? slope * dy[k] * x[k]
+            : fault == 7 ? slope * x[k]
+            : fault == 8 ? (2 * slope - 1) * dy[k]
+                         : slope * dy[k];
   }
 }
 
@@ -146,20 +131,13 @@ template <int fault, class T>
 void tanh_backward(View<const T> dy, View<const T> y, View<T> dx) {
   for (int k = 0; k < y.count(); ++k) {
     const T u = fault == 2 ? std::tanh(y[k]) : y[k];
-    if (fault == 1)
-      dx[k] = 0;
-    else if (fault == 3)
-      dx[k] = dy[k] * (1 - u);
-    else if (fault == 4)
-      dx[k] = 1 - u * u;
-    else if (fault == 5)
-      dx[k] = dy[k] * (u * u - 1);
-    else if (fault == 6)
-      dx[k] = dy[k];
-    else if (fault == 7)
-      dx[k] = dy[k] * 1 - u * u;
-    else
-      dx[k] = dy[k] * (1 - u * u);
+    dx[k] = fault == 1   ? 0
+            : fault == 3 ? dy[k] * (1 - u)
+            : fault == 4 ? 1 - u * u
+            : fault == 5 ? dy[k] * (u * u - 1)
+            : fault == 6 ? dy[k]
+            : fault == 7 ? dy[k] * 1 - u * u
+                         : dy[k] * (1 - u * u);
   }
 }
 
@@ -167,18 +145,12 @@ template <int fault, class T>
 void sigmoid_backward(View<const T> dy, View<const T> y, View<T> dx) {
   for (int k = 0; k < y.count(); ++k) {
     const T u = fault == 2 ? 1 / (1 + std::exp(-y[k])) : y[k];
-    if (fault == 1)
-      dx[k] = 0;
-    else if (fault == 3)
-      dx[k] = dy[k] * (1 - u);
-    else if (fault == 4)
-      dx[k] = dy[k] * (1 - u * u);
-    else if (fault == 5)
-      dx[k] = dy[k] * u;
-    else if (fault == 6)
-      dx[k] = -dy[k] * u * (1 - u);
-    else
-      dx[k] = dy[k] * u * (1 - u);
+    dx[k] = fault == 1   ? 0
+            : fault == 3 ? dy[k] * (1 - u)
+            : fault == 4 ? dy[k] * (1 - u * u)
+            : fault == 5 ? dy[k] * u
+            : fault == 6 ? -dy[k] * u * (1 - u)
+                         : dy[k] * u * (1 - u);
   }
 }
 
@@ -188,25 +160,20 @@ void power_backward(View<const T> dy, View<const T> x, T p, View<T> dx, T& dp) {
     if (fault == 1) continue;
     dx[k] = dy[k] * (fault == 2 ? 1 : p) * std::pow(x[k], fault == 3 ? p : p - 1);
     const T term = dy[k] * std::pow(x[k], p) * (fault == 4 ? 1 : std::log(x[k]));
-    if (fault == 5)
-      dp = term;
-    else if (fault == 6)
-      dp += term / static_cast<T>(x.count());
-    else
-      dp += fault == 7 && sizeof(T) == 4 ? term * T(1.05) : term;
+    dp = (fault == 5 ? 0 : dp) + (fault == 6                     ? term / static_cast<T>(x.count())
+                                  : fault == 7 && sizeof(T) == 4 ? term * T(1.05)
+                                                                 : term);
   }
 }
 
 }  // namespace
 
 void plant_elementwise(std::vector<Planted>& all) {
-  plant(
-      all, "chain_rule",
-      {"times what it should be", "sign is wrong", "slope of tanh is missing", "of its result y",
-       "0 everywhere", "is x, not w", "last factor is missing",
-       "dx, dw, db: y is tanh(w x + b) already", "is 1, not b"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &chain_rule<n, T>; },
-      std::make_integer_sequence<int, 10>());
+  plant(all, "chain_rule",
+        {"times what it should be", "sign is wrong", "slope of tanh is missing", "of its result y",
+         "0 everywhere", "is x, not w", "last factor is missing",
+         "dx, dw, db: y is tanh(w x + b) already", "is 1, not b"},
+        ANSWERS(chain_rule));
   plant(
       all, "scalar_engine",
       {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope",
@@ -214,46 +181,33 @@ void plant_elementwise(std::vector<Planted>& all) {
        "passes on to one operand alone", "by a row's number", "1 - a^2 of its operand",
        "dx, dw, db: '=' in the rule of tanh", "factor a", "2 y of its result",
        "'=' in the rule of the square", "tanh passes on nothing", "square passes on nothing"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &scalar_engine<n, T>; },
-      std::make_integer_sequence<int, 18>());
-  plant(
-      all, "mul",
-      {"0 everywhere", "dy is left out", "db: the sign is wrong", "other factor is missing",
-       "slope with respect to a is b, not a", "slope with respect to a is b, not a",
-       "divides where the rule multiplies", "da(0) is the first that is never written",
-       "da, db: a dy + b dy"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &mul_backward<n, T>; },
-      std::make_integer_sequence<int, 10>());
-  plant(
-      all, "add_broadcast",
-      {"0 everywhere", "sum over the rows is missing", "mean over the rows", "sign is wrong",
-       "those with broadcasting", "index 2 of axis 0 of db is outside", "it holds the first row"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &add_backward<n, T>; },
-      std::make_integer_sequence<int, 8>());
-  plant(
-      all, "relu",
-      {"0 everywhere", "dy passes everywhere", "dy is left out", "it asks for the sign of dy",
-       "multiplied by y", "the other way round", "max(x, 0) itself", "-dy passes"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &relu_backward<n, T>; },
-      std::make_integer_sequence<int, 9>());
-  plant(
-      all, "tanh",
-      {"0 everywhere", "wrong tensor", "square is missing", "dy is left out", "sign is wrong",
-       "slope is missing", "brackets are missing"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &tanh_backward<n, T>; },
-      std::make_integer_sequence<int, 8>());
-  plant(
-      all, "sigmoid",
-      {"0 everywhere", "wrong tensor", "factor y is missing", "slope of tanh",
-       "factor 1 - y is missing", "sign is wrong"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &sigmoid_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "power",
-      {"0 everywhere", "factor p is missing", "not reduced by 1", "ln(x) is missing",
-       "sum over the elements is missing", "not their sum", "not always in float"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &power_backward<n, T>; },
-      std::make_integer_sequence<int, 8>());
+      ANSWERS(scalar_engine));
+  plant(all, "mul",
+        {"0 everywhere", "dy is left out", "db: the sign is wrong", "other factor is missing",
+         "slope with respect to a is b, not a", "slope with respect to a is b, not a",
+         "divides where the rule multiplies", "da(0) is the first that is never written",
+         "da, db: a dy + b dy"},
+        ANSWERS(mul_backward));
+  plant(all, "add_broadcast",
+        {"0 everywhere", "sum over the rows is missing", "mean over the rows", "sign is wrong",
+         "those with broadcasting", "index 2 of axis 0 of db is outside", "it holds the first row"},
+        ANSWERS(add_backward));
+  plant(all, "relu",
+        {"0 everywhere", "dy passes everywhere", "dy is left out", "it asks for the sign of dy",
+         "multiplied by y", "the other way round", "max(x, 0) itself", "-dy passes"},
+        ANSWERS(relu_backward));
+  plant(all, "tanh",
+        {"0 everywhere", "wrong tensor", "square is missing", "dy is left out", "sign is wrong",
+         "slope is missing", "brackets are missing"},
+        ANSWERS(tanh_backward));
+  plant(all, "sigmoid",
+        {"0 everywhere", "wrong tensor", "factor y is missing", "slope of tanh",
+         "factor 1 - y is missing", "sign is wrong"},
+        ANSWERS(sigmoid_backward));
+  plant(all, "power",
+        {"0 everywhere", "factor p is missing", "not reduced by 1", "ln(x) is missing",
+         "sum over the elements is missing", "not their sum", "not always in float"},
+        ANSWERS(power_backward));
 }
 
 }  // namespace whisker

@@ -32,47 +32,38 @@ namespace solutions {
 namespace fault1 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 2
 namespace fault2 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 3
 namespace fault3 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 4
 namespace fault4 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 5
 namespace fault5 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 6
 namespace fault6 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 7
 namespace fault7 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 8
 namespace fault8 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 #define FAULT 9
 namespace fault9 {
 #include "tests/apps/course/planted_gpu_kernels.h"
 }
-#undef FAULT
 
 // Number 0 is the solution; causes are those of 1, 2, ...
 void plant_kernels(std::vector<Planted>& all, const char* exercise,
@@ -86,7 +77,7 @@ void plant_kernels(std::vector<Planted>& all, const char* exercise,
   }
 }
 
-#define ANSWERS(name)                                                                             \
+#define KERNELS(name)                                                                             \
   {                                                                                               \
     run_one(solutions::name<float>), run_one(fault1::name<float>), run_one(fault2::name<float>),  \
         run_one(fault3::name<float>), run_one(fault4::name<float>), run_one(fault5::name<float>), \
@@ -163,50 +154,51 @@ void plant_gpu(std::vector<Planted>& all) {
                 {"a has 1 element: check the index first", "no thread writes sum[64]",
                  "no thread writes sum[", "no thread writes sum[0]", "no thread writes sum[0]",
                  "check the index first", "b is not added", "need 128 reads"},
-                ANSWERS(launch_vector_add));
+                KERNELS(launch_vector_add));
   plant_kernels(all, "grid_stride",
                 {"one change is lost", "one change is lost", "each thread takes one element",
                  "check the index first", "y is as it was", "y is not added", "a is left out",
                  "not coalesced", "y is added twice"},
-                ANSWERS(launch_saxpy));
+                KERNELS(launch_saxpy));
   plant_kernels(
       all, "block_sum",
       {"a __syncthreads() is missing", "a __syncthreads() is missing", "check the index first",
        "must be reached by all threads", "Nothing orders the two", "check the index first",
        "the sum of the first one", "every second element is left out", "0 everywhere"},
-      ANSWERS(launch_block_sum));
+      KERNELS(launch_block_sum));
   plant_kernels(all, "row_sum",
                 {"not coalesced", "check the index first", "the first 32 columns alone",
                  "the sum of the first one", "the sum of lane 0", "waits for lanes of its warp",
                  "no thread writes sums[0]"},
-                ANSWERS(launch_row_sum));
+                KERNELS(launch_row_sum));
   plant_kernels(all, "transpose",
                 {"lanes of a warp access one bank", "not coalesced", "check the index first",
                  "a __syncthreads() is missing", "not transposed itself", "nothing is transposed",
-                 "no thread writes y["},
-                ANSWERS(launch_transpose));
-  plant_kernels(all, "softmax_rows",
-                {"those with 200 columns", "a __syncthreads() is missing",
-                 "a __syncthreads() is missing", "the division by the sum is missing",
-                 "check the index first", "must be reached by all threads", "no thread writes y["},
-                ANSWERS(launch_softmax_rows));
+                 "no thread writes y[", "no thread writes y[0]"},
+                KERNELS(launch_transpose));
+  plant_kernels(
+      all, "softmax_rows",
+      {"those with 200 columns", "a __syncthreads() is missing", "a __syncthreads() is missing",
+       "the division by the sum is missing", "check the index first",
+       "must be reached by all threads", "no thread writes y[", "no thread writes y[0]"},
+      KERNELS(launch_softmax_rows));
   plant_kernels(all, "histogram",
                 {"one change is lost", "one change is lost",
                  "reads shared memory, before any thread", "a __syncthreads() is missing",
                  "a __syncthreads() is missing", "check the index first", "0 everywhere"},
-                ANSWERS(launch_histogram));
+                KERNELS(launch_histogram));
   plant_kernels(
       all, "stencil",
       {"x[-2]", "check the index first", "the halo is missing", "a __syncthreads() is missing",
        "must be reached by all threads", "weights are in the reverse order", "0 everywhere",
        "before any thread has written it", "check the index first"},
-      ANSWERS(launch_stencil));
+      KERNELS(launch_stencil));
   plant_kernels(
       all, "matmul_tiled",
       {"a __syncthreads() is missing", "a __syncthreads() is missing", "check the index first",
        "in shared memory need", "the tile of B is read the other way", "the first tiles alone",
        "where they are not full", "the last tiles alone", "0 everywhere"},
-      ANSWERS(launch_matmul_tiled));
+      KERNELS(launch_matmul_tiled));
 }
 
 }  // namespace whisker

@@ -82,7 +82,7 @@ __global__ void transpose(const float* x, float* y, int rows, int columns) {
         tile[i][tx] = x[(top + i) * columns + left + tx];
     }
   }
-  if (FAULT == 2) return;
+  if (FAULT == 2 || FAULT == 8) return;
   if (FAULT != 4) __syncthreads();
   for (int i = ty; i < 32; i += 8) {
     if (left + i >= columns || top + tx >= rows) continue;
@@ -115,7 +115,7 @@ __global__ void softmax_rows(const float* x, float* y, int columns) {
     if (t < half) partial[t] += partial[t + half];
     __syncthreads();
   }
-  for (int i = t; i < columns; i += FAULT == 7 ? 1 << 20 : 128)
+  for (int i = t; i < columns && FAULT != 8; i += FAULT == 7 ? 1 << 20 : 128)
     y[row + i] = expf(x[row + i] - most) / (FAULT == 4 ? 1 : partial[0]);
 }
 #include "docs/course/exercises/softmax_rows/call.h"
@@ -183,3 +183,4 @@ __global__ void matmul_tiled(const float* a, const float* b, float* c, int m, in
   if (row < m && column < n) c[row * n + column] = FAULT == 9 ? 0 : sum;
 }
 #include "docs/course/exercises/matmul_tiled/call.h"
+#undef FAULT

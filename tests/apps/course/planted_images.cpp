@@ -30,14 +30,9 @@ void conv2d_backward_input(View<const T> dy, View<const T> w, int stride, int pa
                  const int a = fault == 4 ? w.extent(1) - 1 - i : i;
                  const int b = fault == 4 ? w.extent(2) - 1 - j : j;
                  const T term = dy(n, h, x, o) * w(o, a, b, c);
-                 if (fault == 5)
-                   dx(n, row, column, c) = term;
-                 else if (fault == 6)
-                   dx(n, row, column, c) -= term;
-                 else if (fault == 7 && c > 0)
-                   return;
-                 else
-                   dx(n, row, column, c) += term;
+                 if (fault == 7 && c > 0) return;
+                 T& into = dx(n, row, column, c);
+                 into = (fault == 5 ? 0 : into) + (fault == 6 ? -term : term);
                });
 }
 
@@ -50,14 +45,10 @@ void conv2d_backward_weight(View<const T> dy, View<const T> x, int stride, int p
                [&](int n, int h, int w, int o, int i, int j, int c, int row, int column) {
                  const T term = dy(n, h, w, o) * x(n, row, column, c);
                  if (fault == 4 && n + 1 < dy.extent(0)) return;
-                 if (fault == 5)
-                   dw(o, i, j, c) = term;
-                 else if (fault == 6)
-                   dw(o, i, j, c) += term / static_cast<T>(dy.extent(0));
-                 else if (fault == 7)
-                   dw(o, dw.extent(1) - 1 - i, dw.extent(2) - 1 - j, c) += term;
-                 else
-                   dw(o, i, j, c) += term;
+                 T& into = fault == 7 ? dw(o, dw.extent(1) - 1 - i, dw.extent(2) - 1 - j, c)
+                                      : dw(o, i, j, c);
+                 into =
+                     (fault == 5 ? 0 : into) + term / static_cast<T>(fault == 6 ? dy.extent(0) : 1);
                });
 }
 
@@ -84,10 +75,8 @@ void max_pool_backward(View<const T> dy, View<const T> x, int size, int stride, 
               column = w * used + j;
             }
           if (fault == 4 || fault == 5) continue;
-          if (fault == 6)
-            dx(n, row, column, c) = dy(n, h, w, c);
-          else
-            dx(n, row, column, c) += dy(n, h, w, c) * (fault == 7 ? best : 1);
+          T& into = dx(n, row, column, c);
+          into = (fault == 6 ? 0 : into) + dy(n, h, w, c) * (fault == 7 ? best : 1);
         }
 }
 
@@ -102,13 +91,9 @@ void avg_pool_backward(View<const T> dy, int size, int stride, View<T> dx) {
         for (int c = 0; c < dy.extent(3); ++c)
           for (int i = 0; i < size; ++i)
             for (int j = 0; j < size; ++j) {
-              const T term = dy(n, h, w, c) / scale;
-              if (fault == 5)
-                dx(n, h * used + i, w * used + j, c) = term;
-              else if (fault == 6 && (i > 0 || j > 0))
-                continue;
-              else
-                dx(n, h * used + i, w * used + j, c) += term;
+              if (fault == 6 && (i > 0 || j > 0)) continue;
+              T& into = dx(n, h * used + i, w * used + j, c);
+              into = (fault == 5 ? 0 : into) + dy(n, h, w, c) / scale;
             }
 }
 
@@ -138,10 +123,7 @@ void norm_backward(bool columns, View<const T> dy, View<const T> x, View<const T
       sum_dz_z += dz(k) * z(k);
       const T seen = dy(row(g, k), column(g, k));
       T& into = dgamma[column(g, k)];
-      if (fault == 7)
-        into = seen * z(k);
-      else
-        into += seen * (fault == 6 ? x(row(g, k), column(g, k)) : z(k));
+      into = (fault == 7 ? 0 : into) + seen * (fault == 6 ? x(row(g, k), column(g, k)) : z(k));
       dbeta[column(g, k)] += seen;
     }
     for (int k = 0; k < size; ++k) {
@@ -168,46 +150,34 @@ void layer_norm_backward(View<const T> dy, View<const T> x, View<const T> gamma,
 }  // namespace
 
 void plant_images(std::vector<Planted>& all) {
-  plant(
-      all, "conv2d_input",
-      {"0 everywhere", "each check but those with stride 2", "each check but those with padding 1",
-       "turned by 180 degrees", "'=' keeps the last term", "sign is wrong",
-       "is the first that is never written"},
-      []<int n, class T>(std::integral_constant<int, n>, T) {
-        return &conv2d_backward_input<n, T>;
-      },
-      std::make_integer_sequence<int, 8>());
+  plant(all, "conv2d_input",
+        {"0 everywhere", "each check but those with stride 2",
+         "each check but those with padding 1", "turned by 180 degrees", "'=' keeps the last term",
+         "sign is wrong", "is the first that is never written"},
+        ANSWERS(conv2d_backward_input));
   plant(
       all, "conv2d_weight",
       {"0 everywhere", "each check but those with stride 2", "each check but those with padding 1",
        "last example alone", "'=' keeps the last term", "mean over the batch", "turned by 180"},
-      []<int n, class T>(std::integral_constant<int, n>, T) {
-        return &conv2d_backward_weight<n, T>;
-      },
-      std::make_integer_sequence<int, 8>());
-  plant(
-      all, "max_pool",
-      {"0 everywhere", "is outside", "values below 0", "average pooling",
-       "each element of the window", "overlapping windows", "slope of a maximum is 1",
-       "smallest element"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &max_pool_backward<n, T>; },
-      std::make_integer_sequence<int, 9>());
-  plant(
-      all, "avg_pool",
-      {"0 everywhere", "is outside", "scale 1 / (size size)", "divided by size",
-       "overlapping windows", ""},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &avg_pool_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  for (const bool batch : {true, false}) {
-    plant(
-        all, batch ? "batch_norm" : "layer_norm",
-        {"0 everywhere", "divided by n - 1", "gamma is missing", "taken for constants",
-         "term of the variance is missing", "x is not normalised", "sum over the rows is missing"},
-        [batch]<int n, class T>(std::integral_constant<int, n>, T) {
-          return batch ? &batch_norm_backward<n, T> : &layer_norm_backward<n, T>;
-        },
-        std::make_integer_sequence<int, 8>());
-  }
+      ANSWERS(conv2d_backward_weight));
+  plant(all, "max_pool",
+        {"0 everywhere", "is outside", "values below 0", "average pooling",
+         "each element of the window", "overlapping windows", "slope of a maximum is 1",
+         "smallest element"},
+        ANSWERS(max_pool_backward));
+  plant(all, "avg_pool",
+        {"0 everywhere", "is outside", "scale 1 / (size size)", "divided by size",
+         "overlapping windows", ""},
+        ANSWERS(avg_pool_backward));
+  constexpr const char* norm_causes[] = {"0 everywhere",
+                                         "divided by n - 1",
+                                         "gamma is missing",
+                                         "taken for constants",
+                                         "term of the variance is missing",
+                                         "x is not normalised",
+                                         "sum over the rows is missing"};
+  plant(all, "batch_norm", norm_causes, ANSWERS(batch_norm_backward));
+  plant(all, "layer_norm", norm_causes, ANSWERS(layer_norm_backward));
 }
 
 }  // namespace whisker

@@ -25,14 +25,8 @@ void matmul_left(View<const T> dy, View<const T> b, View<T> da) {
       for (int j = 0; j < dy.extent(1); ++j) {
         const T term = dy(i, j) * (fault == 2 ? b(j, k) : fault == 5 ? 1 : b(k, j));
         if (fault == 1) continue;
-        if (fault == 3)
-          da(i, k) = term;
-        else if (fault == 4)
-          da(i, k) -= term;
-        else if (fault == 6)
-          da.data[k * da.extent(0) + i] += term;
-        else
-          da(i, k) += term;
+        T& into = fault == 6 ? da.data[k * da.extent(0) + i] : da(i, k);
+        into = (fault == 3 ? 0 : into) + (fault == 4 ? -term : term);
       }
     }
   }
@@ -45,14 +39,9 @@ void matmul_right(View<const T> dy, View<const T> a, View<T> db) {
       for (int i = 0; i < dy.extent(0); ++i) {
         const T term = (fault == 2 ? a(k, i) : a(i, k)) * dy(i, j);
         if (fault == 1 || (fault == 6 && k != j)) continue;
-        if (fault == 3)
-          db(k, j) = term;
-        else if (fault == 4)
-          db(k, j) -= term;
-        else if (fault == 5)
-          db(k, j) += term / static_cast<T>(dy.extent(0));
-        else
-          db(k, j) += term;
+        T& into = db(k, j);
+        into = (fault == 3 ? 0 : into) +
+               (fault == 4 ? -term : term) / static_cast<T>(fault == 5 ? dy.extent(0) : 1);
       }
     }
   }
@@ -94,38 +83,26 @@ void adam_step(View<const T> w, View<const T> g, View<const T> m, View<const T> 
 }  // namespace
 
 void plant_matrix(std::vector<Planted>& all) {
-  plant(
-      all, "mean",
-      {"0 everywhere", "x.extent(0) times too large", "number of columns", "number of elements",
-       "dx(1,0) is the first that is never written", "dy is left out"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &mean_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "matmul_left",
-      {"0 everywhere", "a factor is not transposed", "sum over the columns of dy is missing",
-       "sign is wrong", "b is left out", "transposed: rows and columns are interchanged"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &matmul_left<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "matmul_right",
-      {"0 everywhere", "a factor is not transposed", "sum over the rows (the batch) is missing",
-       "sign is wrong", "mean over the rows", "db(0,1) is the first that is never written"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &matmul_right<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "cross_entropy",
-      {"0 everywhere", "logits.extent(0) times too large", "sign is wrong", "large logits",
-       "label is missing", "subtracted from each column", "only the column of the label"},
-      []<int n, class T>(std::integral_constant<int, n>, T) {
-        return &cross_entropy_backward<n, T>;
-      },
-      std::make_integer_sequence<int, 8>());
-  plant(
-      all, "adam_step",
-      {"0 everywhere", "bias correction is missing", "eps stands inside the root", "not squared",
-       "factor 1 - beta1", "goes uphill"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &adam_step<n, T>; },
-      std::make_integer_sequence<int, 7>());
+  plant(all, "mean",
+        {"0 everywhere", "x.extent(0) times too large", "number of columns", "number of elements",
+         "dx(1,0) is the first that is never written", "dy is left out"},
+        ANSWERS(mean_backward));
+  plant(all, "matmul_left",
+        {"0 everywhere", "a factor is not transposed", "sum over the columns of dy is missing",
+         "sign is wrong", "b is left out", "transposed: rows and columns are interchanged"},
+        ANSWERS(matmul_left));
+  plant(all, "matmul_right",
+        {"0 everywhere", "a factor is not transposed", "sum over the rows (the batch) is missing",
+         "sign is wrong", "mean over the rows", "db(0,1) is the first that is never written"},
+        ANSWERS(matmul_right));
+  plant(all, "cross_entropy",
+        {"0 everywhere", "logits.extent(0) times too large", "sign is wrong", "large logits",
+         "label is missing", "subtracted from each column", "only the column of the label"},
+        ANSWERS(cross_entropy_backward));
+  plant(all, "adam_step",
+        {"0 everywhere", "bias correction is missing", "eps stands inside the root", "not squared",
+         "factor 1 - beta1", "goes uphill"},
+        ANSWERS(adam_step));
 }
 
 }  // namespace whisker

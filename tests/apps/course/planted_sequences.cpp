@@ -11,19 +11,9 @@ template <int fault, class T>
 void embedding_backward(View<const T> dy, View<const int> index, View<T> dtable) {
   for (int i = 0; i < dy.extent(0); ++i) {
     for (int j = 0; j < dy.extent(1); ++j) {
-      if (fault == 1) continue;
-      if (fault == 2)
-        dtable(index[i], j) = dy(i, j);
-      else if (fault == 3)
-        dtable(i, j) += dy(i, j);
-      else if (fault == 4)
-        dtable(index[i], j) -= dy(i, j);
-      else if (fault == 5)
-        dtable(index[i], j) += 1;
-      else if (fault == 6 && j > 0)
-        continue;
-      else
-        dtable(index[i], j) += dy(i, j);
+      if (fault == 1 || (fault == 6 && j > 0)) continue;
+      T& into = dtable(fault == 3 ? i : index[i], j);
+      into = (fault == 2 ? 0 : into) + (fault == 4 ? -1 : 1) * (fault == 5 ? 1 : dy(i, j));
     }
   }
 }
@@ -105,17 +95,10 @@ void attention_backward(View<const T> dy, View<const T> q, View<const T> k, View
       if (fault == 6) ds = p[at] * dp[at] * scale;
       for (int d = 0; d < width; ++d) {
         dq(i, d) += ds * k(j, d);
-        if (fault == 4)
-          dk(i, d) += ds * q(j, d);
-        else
-          dk(j, d) += ds * q(i, d);
+        dk(fault == 4 ? i : j, d) += ds * q(fault == 4 ? j : i, d);
       }
-      for (int d = 0; d < v.extent(1); ++d) {
-        if (fault == 5)
-          dv(i, d) += p[at] * dy(j, d);
-        else
-          dv(j, d) += p[at] * dy(i, d);
-      }
+      for (int d = 0; d < v.extent(1); ++d)
+        dv(fault == 5 ? i : j, d) += p[at] * dy(fault == 5 ? j : i, d);
     }
   }
 }
@@ -131,10 +114,7 @@ void block_backward(View<const T> dy, View<const T> x, View<const T> w1, View<co
       const T h = std::tanh(a);
       for (int j = 0; j < dy.extent(1); ++j) {
         dh += dy(n, j) * w2(k, j);
-        if (fault == 5)
-          dw2(k, j) = h * dy(n, j);
-        else
-          dw2(k, j) += (fault == 2 ? a : h) * dy(n, j);
+        dw2(k, j) = (fault == 5 ? 0 : dw2(k, j)) + (fault == 2 ? a : h) * dy(n, j);
       }
       const T da = fault == 3 ? dh : dh * (1 - (fault == 4 ? a * a : h * h));
       for (int i = 0; i < x.extent(1); ++i) {
@@ -162,45 +142,33 @@ void gradient_penalty(View<const T> x, View<T> dx) {
 }  // namespace
 
 void plant_sequences(std::vector<Planted>& all) {
-  plant(
-      all, "embedding",
-      {"0 everywhere", "keeps its last gradient", "index is not used", "sign is wrong",
-       "dy is left out", "is the first that is never written"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &embedding_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "rnn",
-      {"0 everywhere", "slope of tanh is missing", "du: the wrong state", "u is not transposed",
-       "the last step alone counts", "each check but those with several steps"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &rnn_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "lstm",
-      {"da, dc: it is 0 everywhere", "da, dc: the order of the gates is wrong",
-       "tanh of the cell is forgotten", "dc: the forget gate is missing",
-       "da, dc: the slope of the cell's tanh is missing", "da, dc: the sign is wrong",
-       "da, dc: dc_next is not used", "da: the slopes of the gates' own",
-       "da: the wrong state: the forget gate multiplies c"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &lstm_backward<n, T>; },
-      std::make_integer_sequence<int, 10>());
-  plant(
-      all, "attention",
-      {"0 everywhere", "scale 1 / sqrt(d) is missing", "only the diagonal",
-       "dk: ds is not transposed", "dv: p is not transposed", ""},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &attention_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "recomputed_block",
-      {"0 everywhere", "x w1 before the tanh", "slope of tanh is missing", "at the wrong tensor",
-       "the last example alone", "w1 is not transposed"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &block_backward<n, T>; },
-      std::make_integer_sequence<int, 7>());
-  plant(
-      all, "gradient_penalty",
-      {"0 everywhere", "this is dP/dg", "slope of g alone", "missing once", "sign is wrong",
-       "0.5 times"},
-      []<int n, class T>(std::integral_constant<int, n>, T) { return &gradient_penalty<n, T>; },
-      std::make_integer_sequence<int, 7>());
+  plant(all, "embedding",
+        {"0 everywhere", "keeps its last gradient", "index is not used", "sign is wrong",
+         "dy is left out", "is the first that is never written"},
+        ANSWERS(embedding_backward));
+  plant(all, "rnn",
+        {"0 everywhere", "slope of tanh is missing", "du: the wrong state", "u is not transposed",
+         "the last step alone counts", "each check but those with several steps"},
+        ANSWERS(rnn_backward));
+  plant(all, "lstm",
+        {"da, dc: it is 0 everywhere", "da, dc: the order of the gates is wrong",
+         "tanh of the cell is forgotten", "dc: the forget gate is missing",
+         "da, dc: the slope of the cell's tanh is missing", "da, dc: the sign is wrong",
+         "da, dc: dc_next is not used", "da: the slopes of the gates' own",
+         "da: the wrong state: the forget gate multiplies c"},
+        ANSWERS(lstm_backward));
+  plant(all, "attention",
+        {"0 everywhere", "scale 1 / sqrt(d) is missing", "only the diagonal",
+         "dk: ds is not transposed", "dv: p is not transposed", ""},
+        ANSWERS(attention_backward));
+  plant(all, "recomputed_block",
+        {"0 everywhere", "x w1 before the tanh", "slope of tanh is missing", "at the wrong tensor",
+         "the last example alone", "w1 is not transposed"},
+        ANSWERS(block_backward));
+  plant(all, "gradient_penalty",
+        {"0 everywhere", "this is dP/dg", "slope of g alone", "missing once", "sign is wrong",
+         "0.5 times"},
+        ANSWERS(gradient_penalty));
 }
 
 }  // namespace whisker

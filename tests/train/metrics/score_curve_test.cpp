@@ -78,26 +78,28 @@ TEST(ScoreCurve, OneKindOfExamplesHasNoArea) {
   EXPECT_FALSE(score_curve({}, {}).roc_auc());
 }
 
-// roc_auc_score(labels, rows, multi_class="ovr") of the first eight is 0.9027777777777778.
+// roc_auc_score(labels, rows, multi_class="ovr") of the first eight is 0.9027777777777778, the mean
+// of average_precision_score() 0.8074074074074074.
 TEST(ScoreCurve, EachClassAgainstTheRest) {
   ValidationExamples all{.of = "rows", .classes = {"a", "b", "c"}, .ranks = 1};
   all.labels = {0, 0, 1, 2, 2, 0, 2, 1};
   all.scores = {0.7F, 0.2F, 0.1F, 0.4F, 0.4F, 0.2F, 0.1F, 0.6F, 0.3F, 0.2F, 0.5F, 0.3F,
                 0.3F, 0.3F, 0.4F, 0.5F, 0.1F, 0.4F, 0.1F, 0.2F, 0.7F, 0.4F, 0.4F, 0.2F};
-  EXPECT_NEAR(roc_auc_ovr(all).value().mean, 0.9027777777777778, 1e-12);
-  EXPECT_EQ(roc_auc_ovr(all).value().classes, 3);
+  EXPECT_NEAR(rest_areas(all).value().roc_auc, 0.9027777777777778, 1e-12);
+  EXPECT_NEAR(rest_areas(all).value().average_precision, 0.8074074074074074, 1e-12);
+  EXPECT_EQ(rest_areas(all).value().classes, 3);
   for (int32_t& label : all.labels) label = std::min(label, 1);
-  EXPECT_EQ(roc_auc_ovr(all).value().classes, 2);  // of "c" there is none
-  EXPECT_THAT(rest_areas_text(all, roc_auc_ovr(all)),
-              testing::EndsWith(", mean of 2 classes; without 1 class that no example has"));
+  EXPECT_EQ(rest_areas(all).value().classes, 2);  // of "c" there is none
+  EXPECT_THAT(rest_areas_text(all, rest_areas(all)),
+              testing::EndsWith(", means of 2 classes; without 1 class that no example has"));
   for (int32_t& label : all.labels) label = 1;
-  EXPECT_EQ(rest_areas_text(all, roc_auc_ovr(all)), "not measured: all examples are of one class");
+  EXPECT_EQ(rest_areas_text(all, rest_areas(all)), "not measured: all examples are of one class");
   all.scores.clear();
-  EXPECT_EQ(rest_areas_text(all, roc_auc_ovr(all)),
+  EXPECT_EQ(rest_areas_text(all, rest_areas(all)),
             "not measured: 8 examples of 3 classes are more than 50,000,000 probabilities");
 }
 
-TEST(ScoreCurve, TheMeanAreaIsThatOfTheCurves) {
+TEST(ScoreCurve, TheMeansAreThoseOfTheCurves) {
   constexpr int32_t classes = 70;
   ValidationExamples all{.of = "rows", .ranks = 1};
   for (int32_t c = 0; c < classes; ++c) all.classes.push_back(std::to_string(c));
@@ -109,10 +111,15 @@ TEST(ScoreCurve, TheMeanAreaIsThatOfTheCurves) {
     }
     all.labels.push_back(i % (classes - 1));
   }
-  double sum = 0;
-  for (int32_t c = 0; c + 1 < classes; ++c) sum += score_curve(all, c).roc_auc().value();
-  EXPECT_NEAR(roc_auc_ovr(all).value().mean, sum / (classes - 1), 1e-12);
-  EXPECT_EQ(roc_auc_ovr(all).value().classes, classes - 1);
+  double areas = 0, precisions = 0;
+  for (int32_t c = 0; c + 1 < classes; ++c) {
+    const ScoreCurve curve = score_curve(all, c);
+    areas += curve.roc_auc().value();
+    precisions += curve.average_precision().value();
+  }
+  EXPECT_NEAR(rest_areas(all).value().roc_auc, areas / (classes - 1), 1e-12);
+  EXPECT_NEAR(rest_areas(all).value().average_precision, precisions / (classes - 1), 1e-12);
+  EXPECT_EQ(rest_areas(all).value().classes, classes - 1);
 }
 
 TEST(ScoreCurve, AThresholdForAPrecision) {

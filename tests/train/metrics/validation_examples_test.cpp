@@ -57,6 +57,8 @@ ValidationExamples some_examples() {
   ValidationExamples all = collector.of_all_ranks(one);
   all.epoch = 3;
   all.paths = {"a/0.jpg", "b/\xff.jpg", "c/2", "x.csv:4", "e"};
+  all.contents = {7, -1, 7, 0, 5};
+  all.rest_areas = {.roc_auc = 0.75, .average_precision = 0.5, .classes = 5};
   return all;
 }
 
@@ -96,6 +98,10 @@ TEST(ValidationExamples, ComeBackAsWritten) {
   EXPECT_EQ(read.probabilities, written.probabilities);
   EXPECT_EQ(read.losses, written.losses);
   EXPECT_EQ(read.paths, written.paths);
+  EXPECT_EQ(read.contents, written.contents);
+  EXPECT_EQ(read.rest_areas.value().roc_auc, 0.75);
+  EXPECT_EQ(read.rest_areas.value().average_precision, 0.5);
+  EXPECT_EQ(read.rest_areas.value().classes, 5);
   ValidationExamples absolute = written;
   absolute.paths[1] = "/home/me/1.jpg";
   EXPECT_THAT(message_of(ErrorKind::internal, [&] { write_validation_examples(file, absolute); }),
@@ -132,7 +138,7 @@ class ThreadRanks final : public RankGroup {
 
 TEST(ValidationExamples, OfSeveralRanksAreThoseOfOne) {
   constexpr int64_t examples = 10'000;  // several messages, of ranks with more and fewer
-  ExampleCollector alone(six_classes(), examples, true);
+  ExampleCollector alone(six_classes(), examples, most_scores);
   std::vector<int64_t> all;
   for (int64_t i = 0; i < examples; ++i) all.push_back(i);
   collect(alone, all);
@@ -144,7 +150,7 @@ TEST(ValidationExamples, OfSeveralRanksAreThoseOfOne) {
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       ThreadRanks ranks(shared, rank);
-      ExampleCollector own(six_classes(), examples, true);
+      ExampleCollector own(six_classes(), examples, most_scores);
       std::vector<int64_t> part;
       for (const int64_t i : all) {
         if ((i % 2 == 0 ? 0 : 1) == rank) part.push_back(i);  // rank 2 has none
@@ -212,6 +218,18 @@ TEST(ValidationExamples, OtherContentsAreRefused) {
   refused([](Parts& p) { p.metadata.clear(); }, "metadata 'validation'");
   refused([](Parts& p) { p.metadata["validation"] = "{}"; }, "version");
   refused([](Parts& p) { p.metadata["validation"] = R"({"version": 2})"; }, "newer whisker");
+  refused(
+      [](Parts& p) {
+        std::string& text = p.metadata["validation"];
+        text.replace(text.find("0.75"), 4, "1.75");
+      },
+      "'rest_areas' from 0 to 1, got 1.75");
+  refused(
+      [](Parts& p) {
+        p.tensors["contents"].shape = {4};
+        p.tensors["contents"].bytes.resize(32);
+      },
+      "'contents' of 5 examples");
   refused([](Parts& p) { p.tensors.erase("labels"); }, "a tensor 'labels', got none");
   refused([](Parts& p) { p.tensors["labels"].dtype = DType::f32; }, "'labels' in I32");
   refused([](Parts& p) { p.set<int32_t>("labels", 4, 6); }, "'labels' from 0 to 5, got 6");
@@ -266,6 +284,16 @@ TEST(ValidationExamples, ARunKeepsThoseOfItsBestWeights) {
   EXPECT_DOUBLE_EQ(correct / 15, accuracy);
 }
 
+TEST(ValidationExamples, ARunMeasuresTheAreasOfMoreClassesThanItKeeps) {
+  const StripeFolder data(6);
+  TestRun run(data.config());
+  run.train();
+  const ValidationExamples all = read_validation_examples(run.folder.validation());
+  EXPECT_FALSE(all.knows_all());
+  EXPECT_EQ(all.rest_areas.value().classes, 6);
+  EXPECT_GT(all.rest_areas.value().roc_auc, 0.5);
+}
+
 TEST(ValidationExamples, OfTextsForecastsAndLanguageModels) {
   const TemporaryFolder folder;
   write_two_languages(folder);
@@ -277,6 +305,7 @@ TEST(ValidationExamples, OfTextsForecastsAndLanguageModels) {
   EXPECT_EQ(read.size(), texts.experiment.data.val_size);
   for (const std::string& path : read.paths)
     EXPECT_THAT(path, testing::MatchesRegex("[a-z]+.txt:[0-9]+"));
+  EXPECT_EQ(std::ssize(read.contents), read.size());
 
   TestRun series(series_config(folder, short_run));
   series.train();
@@ -285,6 +314,7 @@ TEST(ValidationExamples, OfTextsForecastsAndLanguageModels) {
   EXPECT_EQ(windows.every, 1);
   EXPECT_EQ(windows.targets, series.experiment.network->input<SeriesInput>().targets);
   ASSERT_EQ(windows.size(), series.experiment.data.val_size);
+  EXPECT_EQ(std::ssize(windows.contents), windows.size());
   double error = 0;
   for (size_t i = 0; i < windows.truths.size(); ++i) {
     error += std::abs(static_cast<double>(windows.predictions[i]) -

@@ -98,7 +98,23 @@ TEST(RunReport, ManyClassesAndImagesStaySmall) {
   EXPECT_THAT(page, HasSubstr("All 1,000 classes"));
   EXPECT_THAT(page, HasSubstr("The 20 most frequent of"));
   EXPECT_THAT(page, HasSubstr("Expected calibration error"));
-  EXPECT_THAT(page, HasSubstr("each class against the rest: not known, as a run keeps the five"));
+  EXPECT_THAT(page, HasSubstr("Each class against the rest: not known, as a run keeps the five"));
+}
+
+TEST(RunReport, AreasOfMoreClassesAreThoseThatTheRunMeasured) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  ValidationExamples all = classification(40, 8);
+  all.rest_areas = {.roc_auc = 0.75, .average_precision = 0.5, .classes = 7};
+  write_validation_examples(folder / "validation.safetensors", all);
+  EXPECT_THAT(run_report(read_run_record(folder.path())),
+              HasSubstr("Each class against the rest: ROC AUC 0.7500, average precision 0.5000, "
+                        "means of 7 classes; without 1 class that no example has."));
+  write_validation_examples(folder / "validation.safetensors", classification(40, 4));
+  EXPECT_THAT(run_report(read_run_record(folder.path())), HasSubstr("means of 4 classes"));
+  write_validation_examples(folder / "validation.safetensors", classification(40, 8));
+  EXPECT_THAT(run_report(read_run_record(folder.path())),
+              HasSubstr("the version that trained it measured no areas: whisker evaluate runs/"));
 }
 
 TEST(RunReport, SaysHowManyClassesOccur) {
@@ -294,6 +310,16 @@ TEST(RunReport, IsDrawnAfterAnEpochWhereItTakesOnePercentOfTheTime) {
   folder.write("report.html", "mine");
   EXPECT_THAT(writer.finish([] { fail(ErrorKind::disk, "full"); }),
               HasSubstr("the report was not written: "));
+}
+
+TEST(RunReport, WarningsStandBesideTheFiguresThatTheyLimit) {
+  const TemporaryFolder folder;
+  write_old_run(folder);
+  folder.write("log.txt", "run: 3 texts\n  warning: 2 of <3> texts trained, too\n  note: 1\n");
+  const std::string page = run_report(read_run_record(folder.path()));
+  const size_t said =
+      page.find("<p class=\"problem\">Warning: 2 of &lt;3&gt; texts trained, too</p>");
+  EXPECT_LT(said, page.find("<nav"));
 }
 
 TEST(RunReport, ThousandsOfMessagesAreCut) {
