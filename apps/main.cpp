@@ -92,8 +92,9 @@ int run(int argc, char** argv, Invocation& invocation) {
   app.add_flag_callback(
       "-q,--quiet", [&] { invocation.verbosity = -1; }, "Only errors");
   app.add_flag(
-      "-v,--verbose", [&](int64_t n) { invocation.verbosity = static_cast<int>(n); },
-      "More detail");
+         "-v,--verbose", [&](int64_t n) { invocation.verbosity = static_cast<int>(n); },
+         "More detail")
+      ->disable_flag_override();
   app.set_version_flag("--version", fmt::format("whisker {}", version), "Print the version");
   app.add_option("--color", invocation.color,
                  "Colours: auto, always or never (NO_COLOR is respected)")
@@ -118,7 +119,7 @@ int run(int argc, char** argv, Invocation& invocation) {
   add_examples(app);
 
   try {
-    app.parse(argc, argv);
+    app.parse(words_to_parse({argv, argv + argc}));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
       std::ostringstream text;

@@ -259,7 +259,9 @@ void add_generate(CLI::App& data, Invocation& invocation) {
   generate->add_option("--val-per-class", options->val_per_class, "Validation examples per class")
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000'000));
-  generate->add_option("--seed", options->seed, "Of every example")->capture_default_str();
+  generate->add_option("--seed", options->seed, "Of every example")
+      ->capture_default_str()
+      ->check(seed_range());
   const auto waves = std::make_shared<bool>(false);
   generate->add_flag("--waves", *waves,
                      "Sequences: a wave past ten sensors, to the left or to the right");

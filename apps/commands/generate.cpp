@@ -31,7 +31,8 @@ void add_generate_command(CLI::App& app, Invocation& invocation) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 28));
   generate->add_option("--seed", arguments->options.seed, "Seed of the random draws")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(seed_range());
   generate->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();
   set_action(generate, invocation, [&invocation, arguments] {

@@ -234,7 +234,8 @@ void add_label_issues(CLI::App& data, Invocation& invocation) {
   command->add_option("--label-pattern", arguments->label_pattern,
                       "Labels from file names: '{label}.*'");
   command->add_option("--seed", arguments->seed, "Of the division into folds")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(seed_range());
   command->add_flag("--json", arguments->json, "Machine-readable result");
   command->add_option("--device", arguments->device, std::string(device_names))
       ->capture_default_str();

@@ -27,8 +27,8 @@ namespace {
 
 struct GradeArguments {
   std::string exercise, file;
+  std::string hint;  // no integer: with CLI11 2.4 such a flag counts as given, whether it is or not
   bool watch = false;
-  int hint = 0;
   StudyView view;
 };
 
@@ -87,9 +87,10 @@ std::string hint_of(const fs::path& file, int number) {
   return hint.substr(0, hint.find_last_not_of('\n') + 1);
 }
 
-int show_hint(const Exercise& exercise, const fs::path& folder, int number) {
+int show_hint(const Exercise& exercise, const fs::path& folder, const std::string& hint) {
+  const int number = hint.size() == 1 ? hint[0] - '0' : 0;
   if (number < 1 || number > hints) {
-    fail(ErrorKind::usage, "study grade: --hint: expected 1 to {}, got {}.", hints, number);
+    fail(ErrorKind::usage, "study grade: --hint: expected 1 to {}, got {}.", hints, excerpt(hint));
   }
   print_result(
       fmt::format("hint {} of {}\n\n{}\n", number, hints, hint_of(folder / "hints.md", number)));

@@ -46,8 +46,17 @@ void add_completion_command(CLI::App& app, Invocation& invocation);
 /// A number from `low` to `high`; NaN, which CLI::Range accepts, is none.
 CLI::Validator number_range(double low, double high);
 
+/// As of the key `seed`. CLI11 before 2.4 takes -1 for 2^64 - 1.
+inline CLI::Validator seed_range() {
+  return number_range(0, 0x1p53);
+}
+
 /// Calling `command` runs `action`, which returns the exit code.
 void set_action(CLI::App* command, Invocation& invocation, std::function<int()> action);
+
+/// The program's words for CLI11, the last first. No option has a dot, and CLI11 2.4 would take
+/// --train.epochs for --epochs of the subcommand train: another dot before it prevents that.
+std::vector<std::string> words_to_parse(std::span<char* const> words);
 
 /// CLI11's message, or a better one for an unknown subcommand or option, with the nearest name, or
 /// the configuration key that an option of other programs is here. Ends with the --help command to

@@ -80,6 +80,17 @@ std::string nearest_keys(const std::string& word, const std::vector<std::string>
 
 }  // namespace
 
+std::vector<std::string> words_to_parse(std::span<char* const> words) {
+  std::vector<std::string> result(words.begin() + 1, words.end());
+  for (std::string& word : result) {
+    if (word == "--") break;
+    const bool is_long = word.starts_with("--");
+    if (is_long && word.find('.') < word.find('=')) word.insert(2, ".");
+  }
+  std::ranges::reverse(result);
+  return result;
+}
+
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
                         std::span<char* const> words) {
   const CLI::App* chosen = &app;
@@ -98,7 +109,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
 
   std::vector<std::string> unused = app.remaining(true);
   std::erase(unused, "--");
-  const std::string word = unused.empty() ? "" : unused.front();
+  std::string word = unused.empty() ? "" : unused.front();
+  if (word.starts_with("--.")) word.erase(2, 1);  // see words_to_parse()
   if (word.starts_with("-")) {
     std::vector<std::string> options;
     for (const CLI::App* owner : {chosen, &app}) {  // options of the program may stand anywhere

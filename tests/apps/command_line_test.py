@@ -391,7 +391,7 @@ class CommandLine(ProgramTest):
         hints = [self.whisker("study", "grade", "mul", f"--hint={i}").stdout for i in (1, 2, 3)]
         self.assertEqual(self.whisker("study", "grade", "mul", "--hint").stdout, hints[0])
         self.assertEqual(len(set(hints)), 3)
-        for words in (["--hint", "2"], ["--hint=4"]):
+        for words in (["--hint", "2"], ["--hint=4"], ["--hint=0"], ["--hint=abc"]):
             self.assertIn("--hint", self.whisker("study", "grade", "mul", *words, code=2).stderr)
         answer = self.folder / "mul.cpp"
         shutil.copy(course / "exercises/mul/answer.cpp", answer)
@@ -477,6 +477,8 @@ class CommandLine(ProgramTest):
             done = self.whisker("train", "c.yaml", *words, code=2)
             self.assertIn(says, done.stderr)
             self.assertNotIn("after '--'", done.stderr)
+        for words in (["models", "--train.epochs=1"], ["--train.epochs=1", "models"], ["--train.epochs=1"]):
+            self.assertIn("--train.epochs=1'", self.whisker(*words, code=2).stderr)
         self.assertIn("data.kind=rows or ", self.whisker("summary", "c.yaml", "--kind", "rows", code=2).stderr)
         self.assertIn("after '--'", self.whisker("classify", self.weights, "--dash.png", code=2).stderr)
 

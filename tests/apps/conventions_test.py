@@ -149,6 +149,9 @@ class ExitCodes(ProgramTest):
         self.refused(2, "unknown option '--no-such'", "train", "c.yaml", "--no-such")
         self.refused(2, "Did you mean '--dry-run'?", "train", "c.yaml", "--dryrun")
         self.refused(2, "--batch-size: expected a number above 0, got '-1'", "study", "trace", "c.yaml", "--batch", "-1")
+        for command in (["generate", "w"], ["data", "generate", "d"], ["data", "label-issues", "d"]):
+            self.refused(2, "--seed: expected a number from 0 to 9007199254740992, got '-1'", *command, "--seed", "-1")
+        self.refused(2, "verbose", "version", "--verbose=abc")
         self.refused(2, "missing.yaml", "train", "missing.yaml")
         self.refused(2, "Did you mean 'epochs'?", "train", "c.yaml", *self.data, "train.epoch=3")
         self.refused(2, "command line: train.epochs: expected an integer", "train", "c.yaml", "train.epochs=x")

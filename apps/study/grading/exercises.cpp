@@ -28,7 +28,7 @@ std::vector<std::string> exercise_names() {
   return names;
 }
 
-const Exercise& find_exercise(const std::string& name) {
+const Exercise& find_exercise(std::string_view name) {
   const auto& all = all_exercises();
   const auto found = std::ranges::find(all, name, &Exercise::name);
   if (found != all.end()) return *found;

@@ -4,6 +4,7 @@
 #include "apps/study/grading/exercise.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace whisker {
@@ -20,6 +21,6 @@ std::vector<Exercise> sequence_exercises();
 const std::vector<Exercise>& all_exercises();
 std::vector<std::string> exercise_names();
 /// Throws usage, naming the nearest, where there is none of that name.
-const Exercise& find_exercise(const std::string& name);
+const Exercise& find_exercise(std::string_view name);
 
 }  // namespace whisker
