@@ -7,45 +7,16 @@
 #include "core/backend/dropout_mask.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
-#include "core/cpu/support/vector_math.h"
+#include "core/cpu/support/pointwise.h"
+#include "core/cpu/support/rows.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace whisker::cpu {
 namespace {
 
 constexpr int64_t block_queries = 64;
-
-WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
-  float largest = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
-// x = exp(x - shift), returns the sum.
-WHISKER_VECTORIZE double exponentials(float* x, float shift, int64_t count) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    x[i] = vector_exp(x[i] - shift);
-    sum += static_cast<double>(x[i]);
-  }
-  return sum;
-}
-
-WHISKER_VECTORIZE void scale_row(float* x, float scale, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
-}
-
-void softmax_scores(float* x, int64_t count) {
-  const double sum = exponentials(x, largest_of(x, count), count);
-  scale_row(x, static_cast<float>(1 / sum), count);
-}
 
 WHISKER_VECTORIZE void add_row(const float* term, int64_t stride, float* sum, int64_t count) {
 #pragma omp simd
@@ -59,13 +30,6 @@ WHISKER_VECTORIZE double dot(const float* a, const float* b, int64_t count) {
     sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
   }
   return sum;
-}
-
-// ds = p (dp - delta) scale
-WHISKER_VECTORIZE void score_gradient(const float* p, float delta, float scale, float* dp,
-                                      int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - delta) * scale;
 }
 
 // Dropout of a row whose first element is number `first` of the probabilities.
@@ -91,15 +55,16 @@ struct Head {
     if (biases) bias = biases + n * g.bias_stride[0] + h * g.bias_stride[1];
   }
 
-  /// s (rows, tokens) = the scores of the queries from `first` on.
-  void scores(int64_t first, int64_t rows, float* s) const {
+  /// p (rows, tokens) = the probabilities of the queries from `first` on.
+  void probabilities(int64_t first, int64_t rows, float* p) const {
     gemm({.size = {rows, g.tokens, g.head_size},
           .a = {q + first * row, row},
           .b = transposed(k, row),
-          .c = {s, g.tokens}});
-    scale_row(s, static_cast<float>(g.scale()), rows * g.tokens);
-    for (int64_t i = 0; bias && i < rows; ++i) {
-      add_row(bias + (first + i) * g.bias_stride[2], g.bias_stride[3], s + i * g.tokens, g.tokens);
+          .c = {p, g.tokens}});
+    scale_row(p, static_cast<float>(g.scale()), rows * g.tokens);
+    for (float* s = p; s < p + rows * g.tokens; s += g.tokens, ++first) {
+      if (bias) add_row(bias + first * g.bias_stride[2], g.bias_stride[3], s, g.tokens);
+      softmax_row(s, false, s, g.tokens);
     }
   }
   void drop(int64_t first, int64_t rows, float* p) const {
@@ -138,8 +103,7 @@ class Attention final : public AttentionKernels, CpuKernels {
       const Head head(g, unit, qkv, bias);
       for (int64_t first = 0; first < g.tokens; first += block_queries) {
         const int64_t rows = std::min(block_queries, g.tokens - first);
-        head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i) softmax_scores(p + i * g.tokens, g.tokens);
+        head.probabilities(first, rows, p);
         head.drop(first, rows, p);
         gemm({.size = {rows, g.head_size, g.tokens},
               .a = {p, g.tokens},
@@ -177,8 +141,7 @@ class Attention final : public AttentionKernels, CpuKernels {
         const int64_t rows = std::min(block_queries, g.tokens - first);
         const int64_t at = head.in_y() + first * g.width();
         const float beta = first > 0 ? 1.0f : 0.0f;  // of sums over the blocks
-        head.scores(first, rows, p);
-        for (int64_t i = 0; i < rows; ++i) softmax_scores(p + i * g.tokens, g.tokens);
+        head.probabilities(first, rows, p);
         if (dropped != p) {
           std::copy_n(p, rows * g.tokens, dropped);
           head.drop(first, rows, dropped);
@@ -194,9 +157,10 @@ class Attention final : public AttentionKernels, CpuKernels {
         head.drop(first, rows, dp);
         for (int64_t i = 0; i < rows; ++i) {
           const int64_t from = at + i * g.width();
-          score_gradient(p + i * g.tokens,
-                         static_cast<float>(dot(gradient + from, y + from, g.head_size)),
-                         static_cast<float>(g.scale()), dp + i * g.tokens, g.tokens);
+          const auto delta = static_cast<float>(dot(gradient + from, y + from, g.head_size));
+          const auto scale = static_cast<float>(g.scale());
+          map([=](float of_p, float of_dp) { return of_p * (of_dp - delta) * scale; },
+              dp + i * g.tokens, g.tokens, p + i * g.tokens, dp + i * g.tokens);
         }
         gemm({.size = {rows, g.head_size, g.tokens},
               .a = {dp, g.tokens},

@@ -25,7 +25,7 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
     if ((wide || native()) && dnnl_conv2d(*device_.conv2d_algorithms, allocator_, g, in, y)) return;
 #endif
     if (!wide) return via_f32([&](ViaF32& t) { conv2d(as_f32(g), t.in(in), t.out(y)); });
-    conv2d_gemm_forward(allocator_, g, f32(in.x), f32(in.w), f32(y));
+    conv2d_gemm(allocator_, g, ConvolutionPass::forward, f32(in.x), f32(in.w), f32(y));
     const bool adds = in.residual.defined();
     bias_activation(f32(y), f32(y), g.n * g.h_out * g.w_out, g.c_out, g.bias ? f32(in.b) : nullptr,
                     adds ? ActivationSpec() : g.activation);
@@ -58,16 +58,17 @@ class Convolution final : public ConvolutionKernels, CpuKernels {
     const int64_t rows = g.n * g.h_out * g.w_out;
     const bool active = g.activation.kind != Activation::none;
     const Scratch<float> gradient = scratch<float>(active ? rows * g.c_out : 0);
-    const float* dz = f32(dy);  // (N, h_out, w_out, c_out), before the activation
+    float* dz = f32(dy);  // (N, h_out, w_out, c_out), before the activation
     if (active) {
       activation_gradient(g.activation, f32(saved.y), dz, gradient.data(), rows * g.c_out);
       dz = gradient.data();
     }
     if (out.db.defined()) column_sums(allocator_, dz, rows, g.c_out, f32(out.db));
-    if (out.dw.defined()) {
-      conv2d_gemm_backward_weights(allocator_, g, f32(saved.x), dz, f32(out.dw));
-    }
-    if (out.dx.defined()) conv2d_gemm_backward_input(allocator_, g, f32(saved.w), dz, f32(out.dx));
+    const auto run = [&](ConvolutionPass pass, const Tensor& x, const Tensor& w) {
+      conv2d_gemm(allocator_, g, pass, f32(x), f32(w), dz);
+    };
+    if (out.dw.defined()) run(ConvolutionPass::backward_weights, saved.x, out.dw);
+    if (out.dx.defined()) run(ConvolutionPass::backward_input, out.dx, saved.w);
   }
 
  private:

@@ -1,6 +1,9 @@
-// The backend's construction and options.
+// The CPU backend: memory, options and timed choices; its kernels are made by cpu_kernels.h.
+#include "core/cpu/cpu_backend.h"
+
 #include "core/backend/attention.h"
-#include "core/cpu/backend_class.h"
+#include "core/backend/host_device.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
 #include "core/error.h"
 #include "core/memory/thread_remedy.h"
@@ -56,61 +59,80 @@ CpuDevice::CpuDevice(Backend& owner) : backend(owner) {}
 #endif
 CpuDevice::~CpuDevice() = default;
 
-CpuBackend::CpuBackend()
-    : HostDevice(families_),
-      default_threads_(start_threads(most_threads())),
-      families_{.elementwise = make_elementwise(device_),
-                .shape_index = make_shape_index(device_),
-                .reduction = make_reduction(device_),
-                .gemm = make_gemm(device_),
-                .convolution = make_convolution(device_),
-                .pooling = make_pooling(device_),
-                .normalization = make_normalization(device_),
-                .recurrent = make_recurrent(device_),
-                .losses = make_losses(device_),
-                .training_step = make_training_step(device_),
-                .attention = make_attention(device_)} {}
-
 void refuse_dtype(DType expected, DType got) {
   fail(ErrorKind::internal, "cpu: a kernel of {} was handed {}.", expected, got);
 }
 
-void CpuBackend::set_options(const CpuOptions& options) {
-  if (options == device_.options) return;
-  device_.options = options;
+class CpuBackend final : public HostDevice {
+ public:
+  CpuBackend()
+      : HostDevice(families_),
+        default_threads_(start_threads(most_threads())),
+        families_{.elementwise = make_elementwise(device_),
+                  .shape_index = make_shape_index(device_),
+                  .reduction = make_reduction(device_),
+                  .gemm = make_gemm(device_),
+                  .convolution = make_convolution(device_),
+                  .pooling = make_pooling(device_),
+                  .normalization = make_normalization(device_),
+                  .recurrent = make_recurrent(device_),
+                  .losses = make_losses(device_),
+                  .training_step = make_training_step(device_),
+                  .attention = make_attention(device_)} {}
+
+  const CpuOptions& options() const { return device_.options; }
+  void set_options(const CpuOptions& options) {
+    if (options == device_.options) return;
+    device_.options = options;
 #ifdef _OPENMP
-  omp_set_num_threads(options.threads > 0 ? options.threads : default_threads_);
-  if (options.threads > default_threads_) start_threads(options.threads);
+    omp_set_num_threads(options.threads > 0 ? options.threads : default_threads_);
+    if (options.threads > default_threads_) start_threads(options.threads);
 #endif
 #if WHISKER_ONEDNN
-  device_.conv2d_algorithms->clear();
-  device_.gemm_algorithms->clear();
+    device_.conv2d_algorithms->clear();
+    device_.gemm_algorithms->clear();
 #endif
-}
+  }
 
-void CpuBackend::set_memory_options(const MemoryOptions& options) {
-  device_.allocator.books().set_options(options);
+  std::vector<BackendProperty> properties() const override {
+    return cpu_properties();
+  }
 #if WHISKER_ONEDNN
-  device_.conv2d_algorithms->try_again();
+  std::string export_algorithms() const override {
+    return device_.conv2d_algorithms->table().text();
+  }
+  void import_algorithms(std::string_view text) override {
+    const CpuOptions& options = device_.options;
+    if (options.winograd && !options.deterministic) device_.conv2d_algorithms->add_to_table(text);
+  }
 #endif
-}
-
+  void* allocate(int64_t bytes, MemoryCategory category) override {
+    return device_.allocator.allocate(bytes, category);
+  }
+  void deallocate(void* memory, int64_t bytes, MemoryCategory category) override {
+    device_.allocator.deallocate(memory, bytes, category);
+  }
+  MemoryStats memory_stats() const override {
+    return device_.allocator.books().stats();
+  }
+  void reset_peak() override {
+    device_.allocator.books().reset_peak();
+  }
+  void set_memory_options(const MemoryOptions& options) override {
+    device_.allocator.books().set_options(options);
 #if WHISKER_ONEDNN
-std::string CpuBackend::export_algorithms() const {
-  return device_.conv2d_algorithms->table().text();
-}
-
-void CpuBackend::import_algorithms(std::string_view text) {
-  const CpuOptions& options = device_.options;
-  if (options.winograd && !options.deterministic) device_.conv2d_algorithms->add_to_table(text);
-}
-#else
-std::string CpuBackend::export_algorithms() const {
-  return "";
-}
-
-void CpuBackend::import_algorithms(std::string_view) {}  // there is but one algorithm
+    device_.conv2d_algorithms->try_again();
 #endif
+  }
+  void empty_cache() override {
+    device_.allocator.empty_cache();
+  }
+
+ private:
+  int default_threads_;
+  CpuDevice device_{*this};
+  KernelFamilies families_;
+};
 
 }  // namespace whisker::cpu
 

@@ -1,6 +1,6 @@
 // What the kernel families of the CPU have in common, and how each is made: its class stands in the
 // .cpp of its topic. Copies, casts, comparisons and indexing take every dtype; elementwise kernels,
-// pooling and batch normalisation f32 and bf16; the others f32, and bf16 through
+// pooling, batch and group normalisation f32 and bf16; the others f32, and bf16 through
 // ViaF32 where the CPU does not compute in it.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "core/tensor/tensor.h"
 
 #include <memory>
+#include <vector>
 
 namespace whisker::cpu {
 
@@ -78,6 +79,9 @@ inline bf16_t* bf16(const Tensor& x) {
   if (x.dtype() != DType::bf16) refuse_dtype(DType::bf16, x.dtype());
   return static_cast<bf16_t*>(x.raw());
 }
+
+/// The processor, its memory and what the backend computes with.
+std::vector<BackendProperty> cpu_properties();
 
 std::shared_ptr<ElementwiseKernels> make_elementwise(CpuDevice& device);
 std::shared_ptr<ShapeIndexKernels> make_shape_index(CpuDevice& device);

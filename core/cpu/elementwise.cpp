@@ -1,33 +1,24 @@
-// Pointwise operators: contiguous vector loops, and an outer walk where operands broadcast.
-#include "core/cpu/elementwise.h"
+// Pointwise operators: contiguous vector loops, and an outer walk where operands broadcast. Fill,
+// cast, compare and where take every dtype, the others f32 and bf16.
+#include "core/backend/elementwise.h"
 
 #include "core/backend/dropout_mask.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/activations.h"
-#include "core/cpu/support/broadcast.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
+#include "core/cpu/support/strided_rows.h"
+#include "core/tensor/convert.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
 #include <initializer_list>
+#include <type_traits>
 
 namespace whisker::cpu {
 namespace {
-
-/// y = f(x...), element by element.
-template <class F, class T, class... X>
-WHISKER_VECTORIZE void map(F f, T* y, int64_t count, const X*... x) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], f(load(x[i])...));
-}
-
-template <class F, class T, class... X>
-void each(F f, T* y, int64_t count, const X*... x) {
-  parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    map(f, y + begin, end - begin, (x + begin)...);
-  });
-}
 
 template <class T>
 T* elements(const Tensor& x) {
@@ -88,111 +79,6 @@ void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastG
   });
 }
 
-}  // namespace
-
-void Elementwise::unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) {
-  const auto a = static_cast<float>(spec.a);
-  const auto b = static_cast<float>(spec.b);
-  const auto run = [&](bool zero_stays, auto f) {
-    visit_element("unary", y.dtype(),
-                  [&]<class T>() { map_tensors<T>(allocator_, zero_stays, f, y, x); });
-  };
-  switch (spec.op) {
-    case UnaryOp::neg:
-      return run(true, [](float v) { return -v; });
-    case UnaryOp::exp:
-      return run(false, [](float v) { return vector_exp(v); });
-    case UnaryOp::log:
-      return run(false, [](float v) { return std::log(v); });
-    case UnaryOp::sqrt:
-      return run(true, [](float v) { return std::sqrt(v); });
-    case UnaryOp::reciprocal:
-      return run(false, [](float v) { return 1.0f / v; });
-    case UnaryOp::abs:
-      return run(true, [](float v) { return std::abs(v); });
-    case UnaryOp::sign:
-      return run(true, [](float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : v; });
-    case UnaryOp::pow:
-      if (spec.a == 2) return run(true, [](float v) { return v * v; });
-      if (spec.a == 3) return run(true, [](float v) { return v * v * v; });
-      return run(false, [a](float v) { return std::pow(v, a); });
-    case UnaryOp::clamp:
-      return run(false, [a, b](float v) { return v < a ? a : v > b ? b : v; });
-    case UnaryOp::inside:
-      return run(false, [a, b](float v) { return v >= a && v <= b ? 1.0f : 0.0f; });
-    case UnaryOp::affine:
-      return run(spec.b == 0, [a, b](float v) { return a * v + b; });
-  }
-}
-
-void Elementwise::binary(BinaryOp op, const BroadcastGeometry& g, const BinaryInputs& in,
-                         const Tensor& y) {
-  const auto run = [&](bool zero_stays, auto f) {
-    visit_element("binary", y.dtype(), [&]<class T>() {
-      broadcast_each<T>(allocator_, zero_stays, f, g, in.a, in.b, y);
-    });
-  };
-  switch (op) {
-    case BinaryOp::add:
-      return run(true, [](float p, float q) { return p + q; });
-    case BinaryOp::sub:
-      return run(true, [](float p, float q) { return p - q; });
-    case BinaryOp::mul:
-      return run(true, [](float p, float q) { return p * q; });
-    case BinaryOp::div:
-      return run(false, [](float p, float q) { return p / q; });
-    case BinaryOp::maximum:
-      // A NaN on either side must be seen.
-      return run(true, [](float p, float q) { return p >= q || p != p ? p : q; });
-    case BinaryOp::minimum:
-      return run(true, [](float p, float q) { return p <= q || p != p ? p : q; });
-  }
-}
-
-void Elementwise::accumulate(const Tensor& term, const Tensor& sum) {
-  visit_element("accumulate", sum.dtype(), [&]<class T>() {
-    const auto add = [](float p, float q) { return p + q; };
-    map_tensors<T>(allocator_, true, add, sum, sum, term);
-  });
-}
-
-void Elementwise::activation(ActivationSpec f, const Tensor& x, const Tensor& y) {
-  const bool zero_stays = keeps_zero(f.kind);
-  visit_element("activation", y.dtype(), [&]<class T>() {
-    visit_activation(f.kind, [&]<class F>() {
-      const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
-      map_tensors<T>(allocator_, zero_stays, value, y, x);
-    });
-  });
-}
-
-void Elementwise::activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
-                                      const Tensor& dx) {
-  visit_element("activation", dx.dtype(), [&]<class T>() {
-    visit_activation(f.kind, [&]<class F>() {
-      const auto times_dy = [slope = f.slope](float s, float d) {
-        return gradient<F>(s, slope, d);
-      };
-      map_tensors<T>(allocator_, true, times_dy, dx, saved, dy);
-    });
-  });
-}
-
-void Elementwise::activation_second(ActivationSpec f, const ActivationSecondInputs& in,
-                                    const Tensor& out) {
-  visit_element("activation", out.dtype(), [&]<class T>() {
-    visit_activation(f.kind, [&]<class F>() {
-      const auto second = [slope = f.slope](float at, float p, float q) {
-        return F::second(at, slope) * p * q;
-      };
-      each(second, elements<T>(out), out.count(), elements<T>(in.saved), elements<T>(in.dy),
-           elements<T>(in.v));
-    });
-  });
-}
-
-namespace {
-
 // Whole Philox blocks: four elements each.
 template <class T>
 WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint64_t threshold,
@@ -206,26 +92,243 @@ WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint6
   }
 }
 
-}  // namespace
+/// A value as the type it is compared in.
+template <class T>
+auto widen(T value) {
+  if constexpr (is_half<T>) {
+    return static_cast<float>(value);
+  } else {
+    return value;
+  }
+}
 
-void Elementwise::dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) {
-  const RandomKey key = resolved(given);
-  const int64_t count = y.count();
-  const uint64_t threshold = dropout_threshold(rate);
-  const auto scale = static_cast<float>(1 / (1 - rate));
-  visit_element("dropout", y.dtype(), [&]<class T>() {
-    const T* from = elements<T>(x);
-    T* to = elements<T>(y);
-    parallel_ranges(count / 4, pointwise_grain / 16, [&](int64_t begin, int64_t end, int) {
-      dropout_blocks(key, static_cast<uint64_t>(begin), threshold, scale, from + begin * 4,
-                     to + begin * 4, end - begin);
-    });
-    for (int64_t i = count / 4 * 4; i < count; ++i) {
-      const bool keeps = dropout_keeps(key, static_cast<uint64_t>(i), threshold);
-      store(to[i], keeps ? load(from[i]) * scale : 0.0f);
+template <class From, class To>
+WHISKER_VECTORIZE void cast_range(const From* x, To* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<To, bf16_t>) {
+      store(y[i], convert<float>(x[i]));
+    } else {
+      y[i] = convert<To>(x[i]);
     }
+  }
+}
+
+template <class From, class To>
+void cast_all(const From* x, To* y, int64_t count) {
+  parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
+    cast_range(x + begin, y + begin, end - begin);
   });
 }
+
+template <class T>
+WHISKER_VECTORIZE void fill_range(T value, T* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = value;
+}
+
+template <class T>
+bool holds(CompareOp op, T a, T b) {
+  switch (op) {
+    case CompareOp::equal:
+      return a == b;
+    case CompareOp::not_equal:
+      return a != b;
+    case CompareOp::less:
+      return a < b;
+    case CompareOp::less_equal:
+      return a <= b;
+    case CompareOp::greater:
+      return a > b;
+    case CompareOp::greater_equal:
+      return a >= b;
+  }
+  return false;
+}
+
+template <class T>
+void select_range(const bool* condition, const T* a, const T* b, T* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
+}
+
+class Elementwise final : public ElementwiseKernels, CpuKernels {
+ public:
+  using CpuKernels::CpuKernels;
+
+  void fill(double value, const Tensor& y) override {
+    visit(y.dtype(), [&]<class T>() {
+      T* to = static_cast<T*>(y.raw());
+      const T element = convert<T>(value);
+      parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+        fill_range(element, to + begin, end - begin);
+      });
+    });
+  }
+
+  void cast(const Tensor& x, const Tensor& y) override {
+    // Blocked images stay blocked: zero stays zero.
+    const BlockedForm* form = may_be_private(y) ? blocked_form(x) : nullptr;
+    visit(x.dtype(), [&]<class From>() {
+      visit(y.dtype(), [&]<class To>() {
+        if (form) {
+          const ImageLayout a = form->layout();
+          LayoutOutput out(allocator_, y, a);
+          cast_all(static_cast<const From*>(form->data()), out.data<To>(), a.count());
+          return out.finish();
+        }
+        cast_all(static_cast<const From*>(x.raw()), static_cast<To*>(y.raw()), y.count());
+      });
+    });
+  }
+
+  void compare(CompareOp op, const BroadcastGeometry& g, const BinaryInputs& in,
+               const Tensor& y) override {
+    bool* to = static_cast<bool*>(y.raw());
+    visit(in.a.dtype(), [&]<class T>() {
+      const T* u = static_cast<const T*>(in.a.raw());
+      const T* v = static_cast<const T*>(in.b.raw());
+      for_each_row(g, [&](const BroadcastRow& row) {
+        for (int64_t i = 0; i < row.length; ++i) {
+          to[row.y + i] =
+              holds(op, widen(u[row.a + i * row.a_stride]), widen(v[row.b + i * row.b_stride]));
+        }
+      });
+    });
+  }
+
+  void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override {
+    const bool* choose = static_cast<const bool*>(condition.raw());
+    visit(y.dtype(), [&]<class T>() {
+      const T* u = static_cast<const T*>(a.raw());
+      const T* v = static_cast<const T*>(b.raw());
+      T* to = static_cast<T*>(y.raw());
+      parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+        select_range(choose + begin, u + begin, v + begin, to + begin, end - begin);
+      });
+    });
+  }
+
+  void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) override {
+    const auto a = static_cast<float>(spec.a);
+    const auto b = static_cast<float>(spec.b);
+    const auto run = [&](bool zero_stays, auto f) {
+      visit_element("unary", y.dtype(),
+                    [&]<class T>() { map_tensors<T>(allocator_, zero_stays, f, y, x); });
+    };
+    switch (spec.op) {
+      case UnaryOp::neg:
+        return run(true, [](float v) { return -v; });
+      case UnaryOp::exp:
+        return run(false, [](float v) { return vector_exp(v); });
+      case UnaryOp::log:
+        return run(false, [](float v) { return std::log(v); });
+      case UnaryOp::sqrt:
+        return run(true, [](float v) { return std::sqrt(v); });
+      case UnaryOp::reciprocal:
+        return run(false, [](float v) { return 1.0f / v; });
+      case UnaryOp::abs:
+        return run(true, [](float v) { return std::abs(v); });
+      case UnaryOp::sign:
+        return run(true, [](float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : v; });
+      case UnaryOp::pow:
+        if (spec.a == 2) return run(true, [](float v) { return v * v; });
+        if (spec.a == 3) return run(true, [](float v) { return v * v * v; });
+        return run(false, [a](float v) { return std::pow(v, a); });
+      case UnaryOp::clamp:
+        return run(false, [a, b](float v) { return v < a ? a : v > b ? b : v; });
+      case UnaryOp::inside:
+        return run(false, [a, b](float v) { return v >= a && v <= b ? 1.0f : 0.0f; });
+      case UnaryOp::affine:
+        return run(spec.b == 0, [a, b](float v) { return a * v + b; });
+    }
+  }
+
+  void binary(BinaryOp op, const BroadcastGeometry& g, const BinaryInputs& in,
+              const Tensor& y) override {
+    const auto run = [&](bool zero_stays, auto f) {
+      visit_element("binary", y.dtype(), [&]<class T>() {
+        broadcast_each<T>(allocator_, zero_stays, f, g, in.a, in.b, y);
+      });
+    };
+    switch (op) {
+      case BinaryOp::add:
+        return run(true, [](float p, float q) { return p + q; });
+      case BinaryOp::sub:
+        return run(true, [](float p, float q) { return p - q; });
+      case BinaryOp::mul:
+        return run(true, [](float p, float q) { return p * q; });
+      case BinaryOp::div:
+        return run(false, [](float p, float q) { return p / q; });
+      case BinaryOp::maximum:
+        // A NaN on either side must be seen.
+        return run(true, [](float p, float q) { return p >= q || p != p ? p : q; });
+      case BinaryOp::minimum:
+        return run(true, [](float p, float q) { return p <= q || p != p ? p : q; });
+    }
+  }
+
+  void accumulate(const Tensor& term, const Tensor& sum) override {
+    visit_element("accumulate", sum.dtype(), [&]<class T>() {
+      const auto add = [](float p, float q) { return p + q; };
+      map_tensors<T>(allocator_, true, add, sum, sum, term);
+    });
+  }
+
+  void activation(ActivationSpec f, const Tensor& x, const Tensor& y) override {
+    const bool zero_stays = keeps_zero(f.kind);
+    visit_element("activation", y.dtype(), [&]<class T>() {
+      visit_activation(f.kind, [&]<class F>() {
+        const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
+        map_tensors<T>(allocator_, zero_stays, value, y, x);
+      });
+    });
+  }
+
+  void activation_backward(ActivationSpec f, const Tensor& saved, const Tensor& dy,
+                           const Tensor& dx) override {
+    visit_element("activation", dx.dtype(), [&]<class T>() {
+      visit_activation(f.kind, [&]<class F>() {
+        const auto times_dy = [slope = f.slope](float s, float d) {
+          return gradient<F>(s, slope, d);
+        };
+        map_tensors<T>(allocator_, true, times_dy, dx, saved, dy);
+      });
+    });
+  }
+
+  void activation_second(ActivationSpec f, const ActivationSecondInputs& in,
+                         const Tensor& out) override {
+    visit_element("activation", out.dtype(), [&]<class T>() {
+      visit_activation(f.kind, [&]<class F>() {
+        const auto second = [slope = f.slope](float at, float p, float q) {
+          return F::second(at, slope) * p * q;
+        };
+        each(second, elements<T>(out), out.count(), elements<T>(in.saved), elements<T>(in.dy),
+             elements<T>(in.v));
+      });
+    });
+  }
+
+  void dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) override {
+    const RandomKey key = resolved(given);
+    const int64_t count = y.count();
+    const uint64_t threshold = dropout_threshold(rate);
+    const auto scale = static_cast<float>(1 / (1 - rate));
+    visit_element("dropout", y.dtype(), [&]<class T>() {
+      const T* from = elements<T>(x);
+      T* to = elements<T>(y);
+      parallel_ranges(count / 4, pointwise_grain / 16, [&](int64_t begin, int64_t end, int) {
+        dropout_blocks(key, static_cast<uint64_t>(begin), threshold, scale, from + begin * 4,
+                       to + begin * 4, end - begin);
+      });
+      for (int64_t i = count / 4 * 4; i < count; ++i) {
+        const bool keeps = dropout_keeps(key, static_cast<uint64_t>(i), threshold);
+        store(to[i], keeps ? load(from[i]) * scale : 0.0f);
+      }
+    });
+  }
+};
+
+}  // namespace
 
 std::shared_ptr<ElementwiseKernels> make_elementwise(CpuDevice& device) {
   return std::make_shared<Elementwise>(device);

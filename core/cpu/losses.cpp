@@ -5,55 +5,16 @@
 #include "core/backend/host_label.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/rows.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/cpu/support/vector_math.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace whisker::cpu {
 namespace {
-
-WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
-  float largest = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
-// y = exp(x - largest), returns the sum. y may be null.
-WHISKER_VECTORIZE double exponentials(const float* x, float largest, float* y, int64_t count) {
-  double sum = 0;
-  if (y) {
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) {
-      y[i] = vector_exp(x[i] - largest);
-      sum += static_cast<double>(y[i]);
-    }
-  } else {
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - largest));
-  }
-  return sum;
-}
-
-WHISKER_VECTORIZE void affine_row(const float* x, float scale, float shift, float* y,
-                                  int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = scale * x[i] + shift;
-}
-
-void softmax_row(const float* x, bool log, float* y, int64_t classes) {
-  const float largest = largest_of(x, classes);
-  const double sum = exponentials(x, largest, log ? nullptr : y, classes);
-  if (log) {
-    const float shift = static_cast<float>(-std::log(sum));
-    for (int64_t c = 0; c < classes; ++c) y[c] = x[c] - largest + shift;
-  } else {
-    affine_row(y, static_cast<float>(1 / sum), 0, y, classes);
-  }
-}
 
 void softmax_backward_row(const float* y, const float* dy, bool log, float* dx, int64_t classes) {
   double sum = 0;
@@ -128,7 +89,7 @@ struct CrossEntropyRow {
       }
     }
     if (!gradient) return loss;
-    affine_row(gradient, static_cast<float>(target_sum / sum / divisor), 0, gradient, g.classes);
+    scale_row(gradient, static_cast<float>(target_sum / sum / divisor), g.classes);
     if (!soft && g.label_smoothing == 0) {
       gradient[label] -= static_cast<float>(target_sum / divisor);
     } else {
@@ -200,19 +161,16 @@ class Losses final : public LossKernels, CpuKernels {
         row.divisor += row.weight(labels[r]);
       }
     }
-    const int team = team_size(g.rows, rows_grain(g.classes * 8));
-    const Scratch<double> totals = scratch<double>(team);
-    std::fill_n(totals.data(), team, 0.0);
-    parallel_ranges(g.rows, rows_grain(g.classes * 8), [&](int64_t begin, int64_t end, int thread) {
+    const int64_t grain = rows_grain(g.classes * 8);
+    const ThreadSums totals(allocator_, g.rows, grain);
+    parallel_ranges(g.rows, grain, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t at = r * g.classes;
-        totals[thread] += row(x + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
-                              gradient ? gradient + at : nullptr);
+        *totals.of(thread) += row(x + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
+                                  gradient ? gradient + at : nullptr);
       }
     });
-    double total = 0;
-    for (int t = 0; t < team; ++t) total += totals[t];
-    f32(out.loss)[0] = static_cast<float>(total / row.divisor);
+    f32(out.loss)[0] = static_cast<float>(totals.total() / row.divisor);
   }
 
   void binary_cross_entropy(const LossInputs& in, const LossOutputs& out) override {
@@ -224,16 +182,12 @@ class Losses final : public LossKernels, CpuKernels {
     float* dx = f32_or_null(out.dlogits);
     const int64_t count = in.logits.count();
     const auto scale = static_cast<float>(1.0 / static_cast<double>(count));
-    const int team = team_size(count, pointwise_grain / 8);
-    const Scratch<double> totals = scratch<double>(team);
-    std::fill_n(totals.data(), team, 0.0);
+    const ThreadSums totals(allocator_, count, pointwise_grain / 8);
     parallel_ranges(count, pointwise_grain / 8, [&](int64_t begin, int64_t end, int thread) {
-      totals[thread] +=
+      *totals.of(thread) +=
           binary_range(x + begin, t + begin, scale, dx ? dx + begin : nullptr, end - begin);
     });
-    double total = 0;
-    for (int i = 0; i < team; ++i) total += totals[i];
-    f32(out.loss)[0] = static_cast<float>(total / static_cast<double>(count));
+    f32(out.loss)[0] = static_cast<float>(totals.total() / static_cast<double>(count));
   }
 };
 

@@ -1,6 +1,6 @@
 // The machine as the CPU backend sees it. /proc is read where it is there; a missing fact is left
 // out rather than guessed.
-#include "core/cpu/backend_class.h"
+#include "core/cpu/cpu_kernels.h"
 #if WHISKER_ONEDNN
 #include "core/cpu/onednn/dnnl_api.h"
 #else
@@ -64,7 +64,7 @@ std::string instructions() {
 
 }  // namespace
 
-std::vector<BackendProperty> CpuBackend::properties() const {
+std::vector<BackendProperty> cpu_properties() {
   std::vector<BackendProperty> facts;
   const auto add = [&](const char* name, std::string value) {
     if (!value.empty()) facts.push_back({name, std::move(value)});

@@ -6,7 +6,6 @@
 #include "core/backend/elementwise.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/kernels/recurrent_cell.h"
-#include "core/cpu/kernels/recurrent_workspace.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
 

@@ -203,25 +203,19 @@ bool reduce_positions(Allocator& allocator, ReduceOp op, const ReduceGeometry& g
       g.extent[1] != a.positions || g.extent[2] != a.channels) {
     return false;
   }
-  const Scratch<double> sums(allocator, a.n * a.blocks() * a.block);
-  const double scale = op == ReduceOp::mean ? 1 / static_cast<double>(a.positions) : 1;
-  const Elements<T> blocks{static_cast<const T*>(form->data())};
+  // Of (blocks of all images, positions, channels of a block); padding is left out.
+  const int64_t lanes = a.blocks() * a.block;
+  const Scratch<T> padded(allocator, a.n * lanes);
+  reduce_as<Sum>(allocator,
+                 {.rank = 3,
+                  .extent = {a.n * a.blocks(), a.positions, a.block},
+                  .reduced = {false, true, false}},
+                 Elements<T>{static_cast<const T*>(form->data())}, padded.data(),
+                 op == ReduceOp::mean ? 1 / static_cast<double>(a.positions) : 1);
   T* to = static_cast<T*>(y.raw());
-  parallel_ranges(a.n * a.blocks(), rows_grain(a.positions * a.block),
-                  [&](int64_t begin, int64_t end, int) {
-                    for (int64_t i = begin; i < end; ++i) {
-                      double* sum = sums.data() + i * a.block;
-                      std::fill_n(sum, a.block, 0.0);
-                      for (int64_t p = 0; p < a.positions; ++p) {
-                        combine_row(Sum{}, blocks + (i * a.positions + p) * a.block, sum, a.block);
-                      }
-                      const int64_t channel = i % a.blocks() * a.block;
-                      for (int64_t c = channel; c < std::min(channel + a.block, a.channels); ++c) {
-                        store(to[i / a.blocks() * a.channels + c],
-                              static_cast<float>(sum[c - channel] * scale));
-                      }
-                    }
-                  });
+  for (int64_t n = 0; n < a.n; ++n) {
+    std::copy_n(padded.data() + n * lanes, a.channels, to + n * a.channels);
+  }
   return true;
 }
 

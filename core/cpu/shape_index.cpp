@@ -3,7 +3,9 @@
 
 #include "core/backend/elementwise.h"
 #include "core/cpu/cpu_kernels.h"
+#include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/strided_rows.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -11,21 +13,6 @@
 
 namespace whisker::cpu {
 namespace {
-
-/// An element as opaque bits, for copies that do not look inside.
-template <class Fn>
-void visit_size(size_t bytes, Fn&& fn) {
-  switch (bytes) {
-    case 1:
-      return fn.template operator()<uint8_t>();
-    case 2:
-      return fn.template operator()<uint16_t>();
-    case 4:
-      return fn.template operator()<uint32_t>();
-    default:
-      return fn.template operator()<uint64_t>();
-  }
-}
 
 template <class T>
 WHISKER_VECTORIZE void copy_row(const T* x, int64_t x_stride, T* y, int64_t y_stride,
@@ -52,29 +39,13 @@ WHISKER_VECTORIZE void add_entry(const float* row, double* sum, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(row[i]);
 }
 
-/// Calls fn(source_at, target_at) for every row of the last axis; in parallel over the first axis.
+/// Calls fn(source_at, target_at) for every row of the last axis, in parallel.
 template <class Fn>
 void for_each_copy_row(const CopyGeometry& g, Fn&& fn) {
-  const int last = g.rank - 1;
-  if (last < 0) return fn(g.source_offset, g.target_offset);
-  int64_t rows = 1;
-  for (int axis = 0; axis < last; ++axis) rows *= g.extent[static_cast<size_t>(axis)];
-  const int64_t length = g.extent[static_cast<size_t>(last)];
-  if (rows == 0 || length == 0) return;
-  parallel_ranges(rows, rows_grain(length), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      int64_t source = g.source_offset;
-      int64_t target = g.target_offset;
-      int64_t rest = row;
-      for (int axis = last - 1; axis >= 0; --axis) {
-        const auto i = static_cast<size_t>(axis);
-        source += rest % g.extent[i] * g.source_stride[i];
-        target += rest % g.extent[i] * g.target_stride[i];
-        rest /= g.extent[i];
-      }
-      fn(source, target);
-    }
-  });
+  if (g.rank == 0) return fn(g.source_offset, g.target_offset);
+  for_each_strided_row<2>(
+      g.rank, g.extent, {g.source_stride, g.target_stride},
+      [&](int64_t, const auto& at) { fn(g.source_offset + at[0], g.target_offset + at[1]); });
 }
 
 void check_index(const char* op, int64_t index, int64_t extent) {
@@ -101,7 +72,7 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
       });
       return;
     }
-    visit_size(size_of(x.dtype()), [&]<class T>() {
+    visit_bits(static_cast<int64_t>(size_of(x.dtype())), [&]<class T>() {
       const T* from = static_cast<const T*>(x.raw());
       T* to = static_cast<T*>(y.raw());
       for_each_copy_row(g, [&](int64_t source, int64_t target) {
@@ -113,7 +84,7 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
   void gather(const GatherGeometry& g, const Tensor& x, const Tensor& index,
               const Tensor& y) override {
     const int64_t* picks = static_cast<const int64_t*>(index.raw());
-    visit_size(size_of(x.dtype()), [&]<class T>() {
+    visit_bits(static_cast<int64_t>(size_of(x.dtype())), [&]<class T>() {
       const T* from = static_cast<const T*>(x.raw());
       T* to = static_cast<T*>(y.raw());
       for (int64_t o = 0; o < g.outer; ++o) {

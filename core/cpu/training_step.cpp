@@ -8,7 +8,9 @@
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/flush_denormals.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/rows.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -28,12 +30,6 @@ WHISKER_VECTORIZE double squares_of(const T* x, int64_t count) {
     sum += v * v;
   }
   return sum;
-}
-
-WHISKER_VECTORIZE void average_range(float decay, float fresh, const float* value, float* average,
-                                     int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) average[i] = decay * average[i] + fresh * value[i];
 }
 
 constexpr int64_t block_elements = 64;
@@ -61,8 +57,7 @@ float gradient_of(const Factors& f, float gradient, float value) {
   return g + f.l2 * value;
 }
 
-WHISKER_VECTORIZE void sgd(const Factors& f, const float* gradient, float* value, int64_t count) {
-  const Factors c = f;
+WHISKER_VECTORIZE void sgd(Factors c, const float* gradient, float* value, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);
@@ -71,9 +66,8 @@ WHISKER_VECTORIZE void sgd(const Factors& f, const float* gradient, float* value
 }
 
 template <bool Nesterov>
-WHISKER_VECTORIZE void sgd_momentum(const Factors& f, const float* gradient, float* value,
-                                    float* moment, int64_t count) {
-  const Factors c = f;
+WHISKER_VECTORIZE void sgd_momentum(Factors c, const float* gradient, float* value, float* moment,
+                                    int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);
@@ -83,9 +77,8 @@ WHISKER_VECTORIZE void sgd_momentum(const Factors& f, const float* gradient, flo
   }
 }
 
-WHISKER_VECTORIZE void adam(const Factors& f, const float* gradient, float* value, float* moment1,
+WHISKER_VECTORIZE void adam(Factors c, const float* gradient, float* value, float* moment1,
                             float* moment2, int64_t count) {
-  const Factors c = f;
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);
@@ -97,9 +90,8 @@ WHISKER_VECTORIZE void adam(const Factors& f, const float* gradient, float* valu
 }
 
 template <bool Centered, bool Momentum>
-WHISKER_VECTORIZE void rmsprop(const Factors& f, const float* gradient, float* value,
-                               float* moment1, float* moment2, float* moment3, int64_t count) {
-  const Factors c = f;
+WHISKER_VECTORIZE void rmsprop(Factors c, const float* gradient, float* value, float* moment1,
+                               float* moment2, float* moment3, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = gradient_of(c, gradient[i], value[i]);
@@ -175,13 +167,8 @@ void step_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, i
   }
 }
 
-WHISKER_VECTORIZE void widen(const bf16_t* x, float* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = load(x[i]);
-}
-
-/// step_range where the gradient or the compute copy is bf16: by pieces that stay in the cache.
-void mixed_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
+/// step_range by pieces that stay in the cache, as gradient and compute copy may be bf16.
+void step_pieces(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
                  int64_t count) {
   constexpr int64_t piece = 1024;
   std::array<float, piece> wide;
@@ -190,7 +177,8 @@ void mixed_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, 
     const int64_t length = std::min(piece, end - at);
     const float* gradient = wide.data();
     if (narrow_gradient) {
-      widen(static_cast<const bf16_t*>(m.gradient) + at, wide.data(), length);
+      map([](float v) { return v; }, wide.data(), length,
+          static_cast<const bf16_t*>(m.gradient) + at);
     } else {
       gradient = static_cast<const float*>(m.gradient) + at;
     }
@@ -217,16 +205,14 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
   }
 
   void add_squares(const Tensor& x, double* sum) override {
-    const int team = team_size(x.count(), pointwise_grain);
-    const Scratch<double> totals = scratch<double>(team);
-    std::fill_n(totals.data(), team, 0.0);
+    const ThreadSums totals(allocator_, x.count(), pointwise_grain);
     visit_element("add_squares", x.dtype(), [&]<class T>() {
       const T* from = static_cast<const T*>(x.raw());
       parallel_ranges(x.count(), pointwise_grain, [&](int64_t begin, int64_t end, int thread) {
-        totals[thread] = squares_of(from + begin, end - begin);
+        *totals.of(thread) = squares_of(from + begin, end - begin);
       });
     });
-    for (int t = 0; t < team; ++t) *sum += totals[t];
+    *sum = totals.total(0, *sum);
   }
 
   void begin_update(const StepRule& rule, StepState* state) override {
@@ -255,7 +241,6 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
     for (int64_t i = 0; i < s.groups.extent(0); ++i) {
       factors[static_cast<size_t>(i)] = factors_of(s, groups + 2 * i);
     }
-    const bool plain = s.gradient.dtype() == DType::f32 && !m.compute;
     const int64_t count = s.value.count();
     const int64_t blocks = (count + block_elements - 1) / block_elements;
     parallel_ranges(blocks, rows_grain(block_elements * 4), [&](int64_t begin, int64_t end, int) {
@@ -266,11 +251,7 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
         while (next < end && group_of_block[next] == group) ++next;
         const int64_t at = block * block_elements;
         const int64_t length = std::min(next * block_elements, count) - at;
-        if (plain) {
-          step_range(s, factors[group], m, at, static_cast<const float*>(m.gradient) + at, length);
-        } else {
-          mixed_range(s, factors[group], m, at, length);
-        }
+        step_pieces(s, factors[group], m, at, length);
         block = next;
       }
     });
@@ -289,10 +270,11 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
     const double decay = average_decay(step.decay, step.warmup, ++*step.updates);
     const float* from = f32(step.value);
     float* to = f32(step.average);
+    const auto keep = static_cast<float>(decay), fresh = static_cast<float>(1 - decay);
     parallel_ranges(step.value.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
       const FlushDenormals flush;
-      average_range(static_cast<float>(decay), static_cast<float>(1 - decay), from + begin,
-                    to + begin, end - begin);
+      map([=](float average, float value) { return keep * average + fresh * value; }, to + begin,
+          end - begin, to + begin, from + begin);
     });
   }
 

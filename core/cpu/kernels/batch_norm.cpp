@@ -5,6 +5,7 @@
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -14,6 +15,10 @@ namespace whisker::cpu {
 namespace {
 
 constexpr int64_t stretch = 64;
+
+int64_t rows_of(const ImageLayout& a) {
+  return a.outer() * a.positions;
+}
 
 /// Channels of a row: known when compiled (Inner), or `inner`.
 template <int Inner>
@@ -142,32 +147,25 @@ void visit_bool(bool value, Fn&& fn) {
   value ? fn.template operator()<true>() : fn.template operator()<false>();
 }
 
+/// The activations of batch_norm_computes(); any other is taken for none.
 template <class Fn>
 void visit_norm_activation(Activation kind, Fn&& fn) {
-  switch (kind) {
-    case Activation::relu:
-      return fn.template operator()<Relu>();
-    case Activation::relu6:
-      return fn.template operator()<Relu6>();
-    case Activation::hard_swish:
-      return fn.template operator()<HardSwish>();
-    case Activation::silu:
-      return fn.template operator()<Silu>();
-    default:
-      return fn.template operator()<Identity>();
-  }
+  visit_activation(kind, [&]<class F>() {
+    using Computed = std::conditional_t<from_x<F> || from_y<F>, F, Identity>;
+    fn.template operator()<Computed>();
+  });
 }
 
-/// Rows of all planes, split in `team` equal runs; fn(first row, rows, channel offset, thread)
-/// never crosses a plane.
+/// Rows of all planes, split in equal runs; fn(first row, rows, channel offset, thread) never
+/// crosses a plane.
 template <class Fn>
-void for_each_run(const NormPlanes& p, int64_t longest, Fn&& fn) {
-  const int64_t rows = p.planes.outer() * p.positions;
-  parallel_ranges(rows, rows_grain(p.planes.inner), [&](int64_t begin, int64_t end, int thread) {
+void for_each_run(const ImageLayout& a, int64_t longest, Fn&& fn) {
+  const int64_t inner = a.inner(), blocks = a.blocks();
+  parallel_ranges(rows_of(a), rows_grain(inner), [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end;) {
-      const int64_t plane = row / p.positions;
-      const int64_t count = std::min({end - row, (plane + 1) * p.positions - row, longest});
-      fn(row, count, plane % p.planes.blocks * p.planes.inner, thread);
+      const int64_t plane = row / a.positions;
+      const int64_t count = std::min({end - row, (plane + 1) * a.positions - row, longest});
+      fn(row, count, plane % blocks * inner, thread);
       row += count;
     }
   });
@@ -176,14 +174,11 @@ void for_each_run(const NormPlanes& p, int64_t longest, Fn&& fn) {
 /// Per-thread f64 sums of two quantities per channel, fed from f32 stretches.
 class Sums {
  public:
-  Sums(Allocator& allocator, const NormPlanes& p)
-      : lanes_(p.lanes()),
-        team_(team_size(p.planes.outer() * p.positions, rows_grain(p.planes.inner))),
-        totals_(allocator, team_ * lanes_ * 2),
-        parts_(allocator, team_ * p.planes.inner * 2),
-        inner_(p.planes.inner) {
-    std::fill_n(totals_.data(), team_ * lanes_ * 2, 0.0);
-  }
+  Sums(Allocator& allocator, const ImageLayout& a)
+      : lanes_(a.lanes()),
+        inner_(a.inner()),
+        totals_(allocator, rows_of(a), rows_grain(inner_), lanes_ * 2),
+        parts_(allocator, team_size(rows_of(a), rows_grain(inner_)) * inner_ * 2) {}
   /// Calls fn(first, second): the thread's f32 sums of `inner` channels, zeroed; then adds them to
   /// the f64 sums.
   template <class Fn>
@@ -191,29 +186,23 @@ class Sums {
     float* first = parts_.data() + thread * inner_ * 2;
     std::fill_n(first, inner_ * 2, 0.0f);
     fn(first, first + inner_);
-    double* total = totals_.data() + thread * lanes_ * 2 + channel;
+    double* total = totals_.of(thread) + channel;
     for (int64_t i = 0; i < inner_; ++i) {
       total[i] += static_cast<double>(first[i]);
       total[lanes_ + i] += static_cast<double>(first[inner_ + i]);
     }
   }
   void finish(double* first, double* second) const {
-    std::fill_n(first, lanes_, 0.0);
-    std::fill_n(second, lanes_, 0.0);
-    for (int64_t t = 0; t < team_; ++t) {
-      for (int64_t i = 0; i < lanes_; ++i) {
-        first[i] += totals_[t * lanes_ * 2 + i];
-        second[i] += totals_[(t * 2 + 1) * lanes_ + i];
-      }
+    for (int64_t i = 0; i < lanes_; ++i) {
+      first[i] = totals_.total(i);
+      second[i] = totals_.total(lanes_ + i);
     }
   }
 
  private:
-  int64_t lanes_;
-  int64_t team_;
-  Scratch<double> totals_;
+  int64_t lanes_, inner_;
+  ThreadSums totals_;
   Scratch<float> parts_;
-  int64_t inner_;
 };
 
 }  // namespace
@@ -221,13 +210,13 @@ class Sums {
 // The loop for a call is chosen first: for_each_run() is compiled once, not with each of them.
 
 template <class T>
-void NormPasses<T>::moments(Allocator& allocator, const NormPlanes& p, const T* x,
+void NormPasses<T>::moments(Allocator& allocator, const ImageLayout& a, const T* x,
                             const float* shift, double* sum, double* squares) {
-  Sums sums(allocator, p);
-  const int64_t inner = p.planes.inner;
+  Sums sums(allocator, a);
+  const int64_t inner = a.inner();
   decltype(&moments_stretch<0, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() { loop = moments_stretch<Inner, T>; });
-  for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
+  for_each_run(a, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
     sums.stretch_of(thread, channel, [&](float* first, float* second) {
       loop(x + row * inner, shift + channel, rows, inner, first, second);
     });
@@ -236,32 +225,32 @@ void NormPasses<T>::moments(Allocator& allocator, const NormPlanes& p, const T* 
 }
 
 template <class T>
-void NormPasses<T>::apply(const NormPlanes& p, const T* x, const T* residual,
+void NormPasses<T>::apply(const ImageLayout& a, Activation f, const T* x, const T* residual,
                           const NormFactors& factors, T* y) {
-  const int64_t inner = p.planes.inner;
+  const int64_t inner = a.inner();
   decltype(&apply_rows<0, Identity, false, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() {
-    visit_norm_activation(p.activation, [&]<class F>() {
+    visit_norm_activation(f, [&]<class F>() {
       visit_bool(residual != nullptr,
                  [&]<bool Residual>() { loop = apply_rows<Inner, F, Residual, T>; });
     });
   });
-  for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
+  for_each_run(a, a.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
     const int64_t at = row * inner;
     loop(x + at, residual ? residual + at : nullptr, factors.at(channel), rows, inner, y + at);
   });
 }
 
 template <class T>
-void NormPasses<T>::backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
-                                  const T* dy, const NormFactors& factors, T* dresidual,
-                                  double* sum, double* correlation) {
-  Sums sums(allocator, p);
-  const int64_t inner = p.planes.inner;
+void NormPasses<T>::backward_sums(Allocator& allocator, const ImageLayout& a, Activation f,
+                                  const T* x, const T* y, const T* dy, const NormFactors& factors,
+                                  T* dresidual, double* sum, double* correlation) {
+  Sums sums(allocator, a);
+  const int64_t inner = a.inner();
   bool reads_y = false;
   decltype(&backward_stretch<0, Identity, false, false, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() {
-    visit_norm_activation(p.activation, [&]<class F>() {
+    visit_norm_activation(f, [&]<class F>() {
       reads_y = from_y<F>;
       visit_bool(dresidual != nullptr, [&]<bool Keep>() {
         visit_bool(x != nullptr, [&]<bool Correlate>() {
@@ -270,7 +259,7 @@ void NormPasses<T>::backward_sums(Allocator& allocator, const NormPlanes& p, con
       });
     });
   });
-  for_each_run(p, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
+  for_each_run(a, stretch, [&](int64_t row, int64_t rows, int64_t channel, int thread) {
     const int64_t at = row * inner;
     sums.stretch_of(thread, channel, [&](float* first, float* second) {
       loop(x ? x + at : nullptr, reads_y ? y + at : nullptr, dy + at, factors.at(channel), rows,
@@ -281,20 +270,20 @@ void NormPasses<T>::backward_sums(Allocator& allocator, const NormPlanes& p, con
 }
 
 template <class T>
-void NormPasses<T>::backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
-                                   const NormFactors& factors, const float* offset,
+void NormPasses<T>::backward_apply(const ImageLayout& a, Activation f, const T* x, const T* y,
+                                   const T* dy, const NormFactors& factors, const float* offset,
                                    const float* slope, T* dx) {
-  const int64_t inner = p.planes.inner;
+  const int64_t inner = a.inner();
   bool reads_x = slope != nullptr, reads_y = false;
   decltype(&backward_rows<0, Identity, false, T>) loop = nullptr;
   visit_inner<T>(inner, [&]<int Inner>() {
-    visit_norm_activation(p.activation, [&]<class F>() {
+    visit_norm_activation(f, [&]<class F>() {
       reads_x = reads_x || from_x<F>;
       reads_y = from_y<F>;
       visit_bool(slope != nullptr, [&]<bool Slope>() { loop = backward_rows<Inner, F, Slope, T>; });
     });
   });
-  for_each_run(p, p.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
+  for_each_run(a, a.positions, [&](int64_t row, int64_t rows, int64_t channel, int) {
     const int64_t at = row * inner;
     loop(reads_x ? x + at : nullptr, reads_y ? y + at : nullptr, dy + at, factors.at(channel),
          slope ? offset + channel : nullptr, slope ? slope + channel : nullptr, rows, inner,

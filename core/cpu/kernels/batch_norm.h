@@ -1,21 +1,12 @@
-// The passes of batch normalisation, in any layout of channels. Per-channel arrays are as
-// long as the padded channels (blocks inner).
+// The passes of batch normalisation over plain or blocked images. Per-channel arrays are as long as
+// the lanes.
 #pragma once
 
 #include "core/backend/geometry.h"
-#include "core/cpu/layout/planes.h"
+#include "core/cpu/layout/layout.h"
 #include "core/cpu/support/allocator.h"
 
 namespace whisker::cpu {
-
-/// What every pass runs over: p.outer() planes of `positions` rows, each p.inner channels wide.
-struct NormPlanes {
-  Planes planes;
-  int64_t positions = 0;
-  Activation activation = Activation::none;
-
-  int64_t lanes() const { return planes.blocks * planes.inner; }
-};
 
 /// Per channel (lanes): z = (x - mean) scale + beta.
 struct NormFactors {
@@ -38,21 +29,21 @@ constexpr bool slope_from_x(Activation f) {
 template <class T>
 struct NormPasses {
   /// sum and squares (lanes): sums of (x - shift) and (x - shift)^2 per channel, in f64.
-  static void moments(Allocator& allocator, const NormPlanes& p, const T* x, const float* shift,
+  static void moments(Allocator& allocator, const ImageLayout& a, const T* x, const float* shift,
                       double* sum, double* squares);
   /// y = f(z + residual); residual may be null.
-  static void apply(const NormPlanes& p, const T* x, const T* residual, const NormFactors& factors,
-                    T* y);
+  static void apply(const ImageLayout& a, Activation f, const T* x, const T* residual,
+                    const NormFactors& factors, T* y);
   /// dz = f' dy; sum and correlation (lanes) are the sums of dz and dz (x - mean). dz is written to
   /// dresidual unless that is null; x may be null unless slope_from_x(), then correlation is not
   /// computed. f' follows from x or y; factors.scale and .beta are read for x only.
-  static void backward_sums(Allocator& allocator, const NormPlanes& p, const T* x, const T* y,
-                            const T* dy, const NormFactors& factors, T* dresidual, double* sum,
-                            double* correlation);
+  static void backward_sums(Allocator& allocator, const ImageLayout& a, Activation f, const T* x,
+                            const T* y, const T* dy, const NormFactors& factors, T* dresidual,
+                            double* sum, double* correlation);
   /// dx = scale dz - offset - slope (x - mean); slope may be null.
-  static void backward_apply(const NormPlanes& p, const T* x, const T* y, const T* dy,
-                             const NormFactors& factors, const float* offset, const float* slope,
-                             T* dx);
+  static void backward_apply(const ImageLayout& a, Activation f, const T* x, const T* y,
+                             const T* dy, const NormFactors& factors, const float* offset,
+                             const float* slope, T* dx);
 };
 
 }  // namespace whisker::cpu

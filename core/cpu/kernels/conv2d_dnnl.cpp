@@ -122,7 +122,7 @@ class Conv2dDnnl {
     }
     if (out.dw.defined() && depthwise) {
       const LayoutInput x(*allocator_, saved.x, x_);
-      depthwise_backward_weights(*allocator_, g_, x_.planes(), x.data<T>(), dz,
+      depthwise_backward_weights(*allocator_, g_, x_, x.data<T>(), dz,
                                  static_cast<T*>(memory(out.dw)));
     } else if (out.dw.defined()) {
       const LayoutInput x(*allocator_, saved.x, x_);
@@ -130,11 +130,11 @@ class Conv2dDnnl {
       if (!algorithms_->run(for_w, operands)) return false;
     }
     if (out.db.defined()) {  // oneDNN's sum over all positions is one f32
-      const NormPlanes p{.planes = y_.planes(), .positions = y_.positions};
-      const Scratch<double> sums(*allocator_, p.lanes() * 2);
-      const Scratch<float> zero(*allocator_, p.lanes());
-      std::fill_n(zero.data(), p.lanes(), 0.0f);
-      NormPasses<T>::moments(*allocator_, p, dz, zero.data(), sums.data(), sums.data() + p.lanes());
+      const Scratch<double> sums(*allocator_, y_.lanes() * 2);
+      const Scratch<float> zero(*allocator_, y_.lanes());
+      std::fill_n(zero.data(), y_.lanes(), 0.0f);
+      NormPasses<T>::moments(*allocator_, y_, dz, zero.data(), sums.data(),
+                             sums.data() + y_.lanes());
       T* to = static_cast<T*>(memory(out.db));
       for (int64_t c = 0; c < g_.c_out; ++c) store(to[c], static_cast<float>(sums[c]));
     }
@@ -142,8 +142,8 @@ class Conv2dDnnl {
       LayoutOutput result(*allocator_, out.dx, x_);
       const ConvolutionOperands operands{.x = result.data<T>(), .w = memory(saved.w), .y = dz};
       if (depthwise) {
-        depthwise_backward_input(*allocator_, g_, x_.planes(),
-                                 static_cast<const T*>(memory(saved.w)), dz, result.data<T>());
+        depthwise_backward_input(*allocator_, g_, x_, static_cast<const T*>(memory(saved.w)), dz,
+                                 result.data<T>());
       } else if (!algorithms_->run(for_x, operands)) {
         return false;
       }

@@ -83,62 +83,43 @@ void fold(const Conv2dGeometry& g, const Patches& p, int64_t group, const float*
   });
 }
 
-/// Calls fn(first_image, images) over blocks of the batch.
-template <class Fn>
-void for_each_block(const Conv2dGeometry& g, const Patches& p, Fn&& fn) {
-  for (int64_t n = 0; n < g.n; n += p.images) fn(n, std::min(p.images, g.n - n));
-}
-
 }  // namespace
 
-void conv2d_gemm_forward(Allocator& allocator, const Conv2dGeometry& g, const float* x,
-                         const float* w, float* y) {
+void conv2d_gemm(Allocator& allocator, const Conv2dGeometry& g, ConvolutionPass pass, float* x,
+                 float* w, float* y) {
   const Patches p(g);
   const Scratch<float> unfolded(allocator, p.direct ? 0 : p.images * p.pixels * p.length);
-  for_each_block(g, p, [&](int64_t first, int64_t images) {
-    const float* from = x + first * g.h * g.w * g.c;
+  const bool to_x = pass == ConvolutionPass::backward_input;
+  const bool to_w = pass == ConvolutionPass::backward_weights;
+  if (to_x && !p.direct) std::fill_n(x, g.n * g.h * g.w * g.c, 0.0f);
+  if (to_w && g.n == 0) std::fill_n(w, g.c_out * p.length, 0.0f);
+  for (int64_t first = 0; first < g.n; first += p.images) {
+    const int64_t images = std::min(p.images, g.n - first), rows = images * p.pixels;
+    float* const block = x + first * g.h * g.w * g.c;
+    float* const patches = p.direct ? block : unfolded.data();  // (rows, length)
     for (int64_t group = 0; group < g.groups; ++group) {
-      if (!p.direct) unfold(g, p, group, from, images, unfolded.data());
-      gemm({.size = {images * p.pixels, p.filters, p.length},
-            .a = {p.direct ? from : unfolded.data(), p.length},
-            .b = transposed(w + group * p.filters * p.length, p.length),
-            .c = {y + first * p.pixels * g.c_out + group * p.filters, g.c_out}});
+      float* const filters = w + group * p.filters * p.length;  // (filters, length)
+      float* const results = y + first * p.pixels * g.c_out + group * p.filters;
+      if (!to_x && !p.direct) unfold(g, p, group, block, images, patches);
+      if (to_x) {
+        gemm({.size = {rows, p.length, p.filters},
+              .a = {results, g.c_out},
+              .b = {filters, p.length},
+              .c = {patches, p.length}});
+      } else if (to_w) {
+        gemm({.size = {p.filters, p.length, rows},
+              .a = transposed(results, g.c_out),
+              .b = {patches, p.length},
+              .c = {filters, p.length, first == 0 ? 0.0f : 1.0f}});
+      } else {
+        gemm({.size = {rows, p.filters, p.length},
+              .a = {patches, p.length},
+              .b = transposed(filters, p.length),
+              .c = {results, g.c_out}});
+      }
+      if (to_x && !p.direct) fold(g, p, group, patches, images, block);
     }
-  });
-}
-
-void conv2d_gemm_backward_input(Allocator& allocator, const Conv2dGeometry& g, const float* w,
-                                const float* dz, float* dx) {
-  const Patches p(g);
-  const Scratch<float> unfolded(allocator, p.direct ? 0 : p.images * p.pixels * p.length);
-  if (!p.direct) std::fill_n(dx, g.n * g.h * g.w * g.c, 0.0f);
-  for_each_block(g, p, [&](int64_t first, int64_t images) {
-    float* to = dx + first * g.h * g.w * g.c;
-    for (int64_t group = 0; group < g.groups; ++group) {
-      gemm({.size = {images * p.pixels, p.length, p.filters},
-            .a = {dz + first * p.pixels * g.c_out + group * p.filters, g.c_out},
-            .b = {w + group * p.filters * p.length, p.length},
-            .c = {p.direct ? to : unfolded.data(), p.length}});
-      if (!p.direct) fold(g, p, group, unfolded.data(), images, to);
-    }
-  });
-}
-
-void conv2d_gemm_backward_weights(Allocator& allocator, const Conv2dGeometry& g, const float* x,
-                                  const float* dz, float* dw) {
-  const Patches p(g);
-  const Scratch<float> unfolded(allocator, p.direct ? 0 : p.images * p.pixels * p.length);
-  if (g.n == 0) std::fill_n(dw, g.c_out * p.length, 0.0f);
-  for_each_block(g, p, [&](int64_t first, int64_t images) {
-    const float* from = x + first * g.h * g.w * g.c;
-    for (int64_t group = 0; group < g.groups; ++group) {
-      if (!p.direct) unfold(g, p, group, from, images, unfolded.data());
-      gemm({.size = {p.filters, p.length, images * p.pixels},
-            .a = transposed(dz + first * p.pixels * g.c_out + group * p.filters, g.c_out),
-            .b = {p.direct ? from : unfolded.data(), p.length},
-            .c = {dw + group * p.filters * p.length, p.length, first == 0 ? 0.0f : 1.0f}});
-    }
-  });
+  }
 }
 
 }  // namespace whisker::cpu

@@ -2,18 +2,13 @@
 // All of convolution in a build without oneDNN.
 #pragma once
 
-#include "core/backend/geometry.h"
+#include "core/backend/convolution_pass.h"
 #include "core/cpu/support/allocator.h"
 
 namespace whisker::cpu {
 
-/// y = conv(x, w), without bias and activation.
-void conv2d_gemm_forward(Allocator& allocator, const Conv2dGeometry& g, const float* x,
-                         const float* w, float* y);
-/// dx = the input's gradient from dz (the gradient before the activation).
-void conv2d_gemm_backward_input(Allocator& allocator, const Conv2dGeometry& g, const float* w,
-                                const float* dz, float* dx);
-void conv2d_gemm_backward_weights(Allocator& allocator, const Conv2dGeometry& g, const float* x,
-                                  const float* dz, float* dw);
+/// One pass, without bias and activation: of x, w and y it computes one, or its gradient.
+void conv2d_gemm(Allocator& allocator, const Conv2dGeometry& g, ConvolutionPass pass, float* x,
+                 float* w, float* y);
 
 }  // namespace whisker::cpu

@@ -3,6 +3,7 @@
 
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
@@ -107,28 +108,22 @@ WHISKER_VECTORIZE void weights_rows(const Conv2dGeometry& g, const T* x, const T
           sums[s] = typename P::Lanes{};
         }
       };
-      const auto add_clipped = [&](int64_t j) __attribute__((always_inline)) {
+      const auto add = [&](int64_t j, bool clipped) __attribute__((always_inline)) {
         typename P::Lanes d, value;
         P::read(of_row + j * Inner, d);
         for (int s = 0; s < Width; ++s) {
           const int64_t column = j * g.stride_w - g.pad_left + s;
-          if (column < 0 || column >= g.w) continue;
+          if (clipped && (column < 0 || column >= g.w)) continue;
           P::read(row + column * Inner, value);
           sums[s] += d * value;
         }
       };
-      for (int64_t j = 0; j < left; ++j) add_clipped(j);
+      for (int64_t j = 0; j < left; ++j) add(j, true);
       for (int64_t j = left; j < right; ++j) {
         if ((j - left) % stretch == stretch - 1) flush();
-        const T* const window = row + (j * g.stride_w - g.pad_left) * Inner;
-        typename P::Lanes d, value;
-        P::read(of_row + j * Inner, d);
-        for (int s = 0; s < Width; ++s) {
-          P::read(window + s * Inner, value);
-          sums[s] += d * value;
-        }
+        add(j, false);
       }
-      for (int64_t j = right; j < g.w_out; ++j) add_clipped(j);
+      for (int64_t j = right; j < g.w_out; ++j) add(j, true);
       flush();
     }
   }
@@ -155,48 +150,45 @@ bool takes_depthwise(const Conv2dGeometry& g, int64_t block) {
 }
 
 template <class T>
-void depthwise_backward_input(Allocator& allocator, const Conv2dGeometry& g, const Planes& p,
+void depthwise_backward_input(Allocator& allocator, const Conv2dGeometry& g, const ImageLayout& a,
                               const T* w, const T* dy, T* dx) {
   const int64_t taps = g.kernel_h * g.kernel_w;
-  const Scratch<float> memory(allocator, p.blocks * taps * p.inner);  // (blocks, taps, inner)
+  const Scratch<float> memory(allocator, a.blocks() * taps * a.inner());  // (blocks, taps, inner)
   float* const filters = memory.data();
-  std::fill_n(filters, p.blocks * taps * p.inner, 0.0f);
+  std::fill_n(filters, a.blocks() * taps * a.inner(), 0.0f);
   for (int64_t c = 0; c < g.c; ++c) {
-    float* const to = filters + c / p.inner * taps * p.inner + c % p.inner;
-    for (int64_t tap = 0; tap < taps; ++tap) to[tap * p.inner] = load(w[c * taps + tap]);
+    float* const to = filters + c / a.inner() * taps * a.inner() + c % a.inner();
+    for (int64_t tap = 0; tap < taps; ++tap) to[tap * a.inner()] = load(w[c * taps + tap]);
   }
-  const int64_t from = g.h_out * g.w_out * p.inner;
-  const int64_t to = g.h * g.w * p.inner;
-  visit_block(p.inner, [&]<int Inner>() {
-    parallel_ranges(p.outer(), rows_grain(to), [&](int64_t begin, int64_t end, int) {
+  const int64_t from = g.h_out * g.w_out * a.inner();
+  const int64_t to = g.h * g.w * a.inner();
+  visit_block(a.inner(), [&]<int Inner>() {
+    parallel_ranges(a.outer(), rows_grain(to), [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        input_plane<Inner>(g, filters + i % p.blocks * taps * p.inner, dy + i * from, dx + i * to);
+        input_plane<Inner>(g, filters + i % a.blocks() * taps * a.inner(), dy + i * from,
+                           dx + i * to);
       }
     });
   });
 }
 
 template <class T>
-void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, const Planes& p,
+void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, const ImageLayout& a,
                                 const T* x, const T* dy, T* dw) {
   const int64_t taps = g.kernel_h * g.kernel_w;
-  const int64_t of_block = taps * p.inner;
-  const int64_t from = g.h * g.w * p.inner;
-  const int64_t to = g.h_out * g.w_out * p.inner;
+  const int64_t of_block = taps * a.inner();
+  const int64_t from = g.h * g.w * a.inner();
+  const int64_t to = g.h_out * g.w_out * a.inner();
   const int64_t band = std::max<int64_t>(1, 512 / g.w_out);  // rows that are added in f32
-  const int team = team_size(p.outer(), rows_grain(from));
-  // (team, blocks, taps, inner)
-  const Scratch<double> memory(allocator, team * p.blocks * of_block);
-  const Scratch<float> planes(allocator, team * of_block);
-  double* const totals = memory.data();
-  float* const parts = planes.data();
-  std::fill_n(totals, team * p.blocks * of_block, 0.0);
-  visit_block(p.inner, [&]<int Inner>() {
+  // (blocks, taps, inner)
+  const ThreadSums totals(allocator, a.outer(), rows_grain(from), a.blocks() * of_block);
+  const Scratch<float> parts(allocator, team_size(a.outer(), rows_grain(from)) * of_block);
+  visit_block(a.inner(), [&]<int Inner>() {
     visit_width(g.kernel_w, [&]<int Width>() {
-      parallel_ranges(p.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
-        float* const part = parts + thread * of_block;
+      parallel_ranges(a.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
+        float* const part = parts.data() + thread * of_block;
         for (int64_t i = begin; i < end; ++i) {
-          double* const total = totals + (thread * p.blocks + i % p.blocks) * of_block;
+          double* const total = totals.of(thread) + i % a.blocks() * of_block;
           for (int64_t row = 0; row < g.h_out; row += band) {
             weights_rows<Inner, Width>(g, x + i * from, dy + i * to, row,
                                        std::min(row + band, g.h_out), part);
@@ -208,22 +200,19 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
   });
   for (int64_t c = 0; c < g.c; ++c) {
     for (int64_t tap = 0; tap < taps; ++tap) {
-      double sum = 0;
-      for (int64_t t = 0; t < team; ++t) {
-        sum += totals[(t * p.blocks + c / p.inner) * of_block + tap * p.inner + c % p.inner];
-      }
-      store(dw[c * taps + tap], static_cast<float>(sum));
+      const int64_t lane = c / a.inner() * of_block + tap * a.inner() + c % a.inner();
+      store(dw[c * taps + tap], static_cast<float>(totals.total(lane)));
     }
   }
 }
 
-template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                        const float*, const float*, float*);
-template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_input(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                        const bf16_t*, const bf16_t*, bf16_t*);
-template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                          const float*, const float*, float*);
-template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const Planes&,
+template void depthwise_backward_weights(Allocator&, const Conv2dGeometry&, const ImageLayout&,
                                          const bf16_t*, const bf16_t*, bf16_t*);
 
 }  // namespace whisker::cpu

@@ -105,8 +105,10 @@ void CellBackward::row(int64_t t, int64_t n) {
   };
   switch (g_.kind) {
     case RecurrentKind::rnn_tanh:
+      tanh_row_backward(gates, dm, dgates, g_.hidden);
+      break;
     case RecurrentKind::rnn_relu:
-      rnn_row_backward(gates, g_.kind == RecurrentKind::rnn_relu, dm, dgates, g_.hidden);
+      relu_row_backward(gates, dm, dgates, g_.hidden);
       break;
     case RecurrentKind::lstm:
       lstm_row_backward(gates, m_.side + at * g_.hidden,
@@ -198,24 +200,17 @@ void CellBackward::recurrent_weights() {
   if (m_.h0) add_initial_state();
 }
 
+// One gemm of each run of sequences that begin at the same step: in reverse at their own ends.
 void CellBackward::add_initial_state() {
-  const auto meet = [&](int64_t t) {
-    add_outer(dgates_row(t, 0), drecurred(t, 0), m_.h0, g_.output(), g_.batch, false);
+  const auto first_step = [&](int64_t n) {
+    return steps_.backwards() ? std::max<int64_t>(steps_.length(n) - 1, 0) : 0;
   };
-  if (!steps_.backwards()) return meet(0);
-  if (!m_.lengths) return meet(g_.steps - 1);
-  // In reverse, every sequence begins at its own end: gather those rows.
-  const Scratch<float> dgates(allocator_, g_.batch * gate_stride());
-  const Scratch<float> drecurred(allocator_, is_gru() ? g_.batch * g_.hidden : 0);
-  const auto pick = [&](const float* all, float* to, int64_t n, int64_t extent) {
-    const int64_t t = std::max<int64_t>(steps_.length(n) - 1, 0);  // zero where there is no step
-    std::copy_n(all + row_of(t, n) * extent, extent, to + n * extent);
-  };
-  for (int64_t n = 0; n < g_.batch; ++n) {
-    pick(dgates_.data(), dgates.data(), n, gate_stride());
-    if (is_gru()) pick(drecurred_.data(), drecurred.data(), n, g_.hidden);
+  for (int64_t n = 0, end; n < g_.batch; n = end) {
+    const int64_t t = first_step(n);
+    for (end = n + 1; end < g_.batch && first_step(end) == t;) ++end;
+    add_outer(dgates_row(t, n), drecurred(t, n), m_.h0 + n * g_.output(), g_.output(), end - n,
+              false);
   }
-  add_outer(dgates.data(), drecurred.data(), m_.h0, g_.output(), g_.batch, false);
 }
 
 void CellBackward::biases() {

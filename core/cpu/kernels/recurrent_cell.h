@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/backend/geometry.h"
+#include "core/backend/kernel_workspace.h"
 #include "core/cpu/onednn/gemm.h"
 #include "core/cpu/support/allocator.h"
 
@@ -173,5 +174,10 @@ class CellBackward {
   Scratch<float> dm_;         // (N, hidden), by the result before a projection
   Scratch<float> zeros_;      // (the larger of hidden and output)
 };
+
+/// What the passes of a layer allocate for themselves, worked out from shapes: see
+/// RecurrentKernels::training_workspace(); `large_gemm_bytes` is what a gemm over all steps takes.
+KernelWorkspace recurrent_workspace(const RecurrentGeometry& g, bool dy, bool dx, bool dw,
+                                    const std::function<int64_t(const Gemm&)>& large_gemm_bytes);
 
 }  // namespace whisker::cpu

@@ -117,8 +117,10 @@ void CellForward::row(int64_t t, int64_t n) {
   float* h = h_ + n * g_.output();
   switch (g_.kind) {
     case RecurrentKind::rnn_tanh:
+      tanh_row(gates(t, n), bias_.data(), h, g_.hidden);
+      break;
     case RecurrentKind::rnn_relu:
-      rnn_row(gates(t, n), bias_.data(), g_.kind == RecurrentKind::rnn_relu, h, g_.hidden);
+      relu_row(gates(t, n), bias_.data(), h, g_.hidden);
       break;
     case RecurrentKind::lstm:
       lstm_row(gates(t, n), bias_.data(), c_ + n * g_.hidden, m_.side + at,

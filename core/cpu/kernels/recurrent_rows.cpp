@@ -5,19 +5,18 @@
 #include "core/vectorize.h"
 
 namespace whisker::cpu {
-namespace {
 
-WHISKER_VECTORIZE void sum_loop(const float* a, const float* b, float* y, int64_t count) {
+WHISKER_VECTORIZE void add_rows_of(const float* a, const float* b, float* y, int64_t count) {
 #pragma omp simd
   for (int64_t j = 0; j < count; ++j) y[j] = a[j] + b[j];
 }
 
-WHISKER_VECTORIZE void tanh_loop(float* z, const float* bias, float* h, int64_t hidden) {
+WHISKER_VECTORIZE void tanh_row(float* z, const float* bias, float* h, int64_t hidden) {
 #pragma omp simd
   for (int64_t j = 0; j < hidden; ++j) h[j] = z[j] = vector_tanh(z[j] + bias[j]);
 }
 
-WHISKER_VECTORIZE void relu_loop(float* z, const float* bias, float* h, int64_t hidden) {
+WHISKER_VECTORIZE void relu_row(float* z, const float* bias, float* h, int64_t hidden) {
 #pragma omp simd
   for (int64_t j = 0; j < hidden; ++j) {
     const float sum = z[j] + bias[j];
@@ -25,8 +24,8 @@ WHISKER_VECTORIZE void relu_loop(float* z, const float* bias, float* h, int64_t 
   }
 }
 
-WHISKER_VECTORIZE void lstm_loop(float* gates, const float* bias, float* c, float* c_kept, float* m,
-                                 int64_t hidden) {
+WHISKER_VECTORIZE void lstm_row(float* gates, const float* bias, float* c, float* c_kept, float* m,
+                                int64_t hidden) {
   float *gi = gates, *gf = gates + hidden, *gg = gf + hidden, *go = gg + hidden;
   const float *bi = bias, *bf = bias + hidden, *bg = bf + hidden, *bo = bg + hidden;
 #pragma omp simd
@@ -46,8 +45,8 @@ WHISKER_VECTORIZE void lstm_loop(float* gates, const float* bias, float* c, floa
   }
 }
 
-WHISKER_VECTORIZE void gru_loop(float* gates, const float* bias, float* recurred,
-                                const float* recurred_bias, float* h, int64_t hidden) {
+WHISKER_VECTORIZE void gru_row(float* gates, const float* bias, float* recurred,
+                               const float* recurred_bias, float* h, int64_t hidden) {
   float *gr = gates, *gz = gates + hidden, *gn = gz + hidden;
   const float *br = bias, *bz = bias + hidden, *bn = bz + hidden;
 #pragma omp simd
@@ -64,21 +63,21 @@ WHISKER_VECTORIZE void gru_loop(float* gates, const float* bias, float* recurred
   }
 }
 
-WHISKER_VECTORIZE void tanh_backward_loop(const float* y, const float* dm, float* dgates,
-                                          int64_t hidden) {
+WHISKER_VECTORIZE void tanh_row_backward(const float* y, const float* dm, float* dgates,
+                                         int64_t hidden) {
 #pragma omp simd
   for (int64_t j = 0; j < hidden; ++j) dgates[j] = dm[j] * (1 - y[j] * y[j]);
 }
 
-WHISKER_VECTORIZE void relu_backward_loop(const float* y, const float* dm, float* dgates,
-                                          int64_t hidden) {
+WHISKER_VECTORIZE void relu_row_backward(const float* y, const float* dm, float* dgates,
+                                         int64_t hidden) {
 #pragma omp simd
   for (int64_t j = 0; j < hidden; ++j) dgates[j] = y[j] <= 0 ? 0 : dm[j];
 }
 
-WHISKER_VECTORIZE void lstm_backward_loop(const float* gates, const float* c, const float* c_before,
-                                          const float* dm, float* dc, float* dgates,
-                                          int64_t hidden) {
+WHISKER_VECTORIZE void lstm_row_backward(const float* gates, const float* c, const float* c_before,
+                                         const float* dm, float* dc, float* dgates,
+                                         int64_t hidden) {
   const float *gi = gates, *gf = gates + hidden, *gg = gf + hidden, *go = gg + hidden;
   float *di = dgates, *df = dgates + hidden, *dg = df + hidden, *d_o = dg + hidden;
 #pragma omp simd
@@ -94,9 +93,9 @@ WHISKER_VECTORIZE void lstm_backward_loop(const float* gates, const float* c, co
   }
 }
 
-WHISKER_VECTORIZE void gru_backward_loop(const float* gates, const float* recurred,
-                                         const float* h_before, const float* dm, float* dh,
-                                         float* dgates, float* drecurred, int64_t hidden) {
+WHISKER_VECTORIZE void gru_row_backward(const float* gates, const float* recurred,
+                                        const float* h_before, const float* dm, float* dh,
+                                        float* dgates, float* drecurred, int64_t hidden) {
   const float *gr = gates, *gz = gates + hidden, *gn = gz + hidden;
   float *dr = dgates, *dz = dgates + hidden, *dn = dz + hidden;
 #pragma omp simd
@@ -110,41 +109,6 @@ WHISKER_VECTORIZE void gru_backward_loop(const float* gates, const float* recurr
     drecurred[j] = candidate * r;
     dh[j] = d * z;
   }
-}
-
-}  // namespace
-
-void add_rows_of(const float* a, const float* b, float* y, int64_t count) {
-  sum_loop(a, b, y, count);
-}
-
-void rnn_row(float* gates, const float* bias, bool relu, float* h, int64_t hidden) {
-  relu ? relu_loop(gates, bias, h, hidden) : tanh_loop(gates, bias, h, hidden);
-}
-
-void lstm_row(float* gates, const float* bias, float* c, float* c_kept, float* m, int64_t hidden) {
-  lstm_loop(gates, bias, c, c_kept, m, hidden);
-}
-
-void gru_row(float* gates, const float* bias, float* recurred, const float* recurred_bias, float* h,
-             int64_t hidden) {
-  gru_loop(gates, bias, recurred, recurred_bias, h, hidden);
-}
-
-void rnn_row_backward(const float* gates, bool relu, const float* dm, float* dgates,
-                      int64_t hidden) {
-  relu ? relu_backward_loop(gates, dm, dgates, hidden)
-       : tanh_backward_loop(gates, dm, dgates, hidden);
-}
-
-void lstm_row_backward(const float* gates, const float* c, const float* c_before, const float* dm,
-                       float* dc, float* dgates, int64_t hidden) {
-  lstm_backward_loop(gates, c, c_before, dm, dc, dgates, hidden);
-}
-
-void gru_row_backward(const float* gates, const float* recurred, const float* h_before,
-                      const float* dm, float* dh, float* dgates, float* drecurred, int64_t hidden) {
-  gru_backward_loop(gates, recurred, h_before, dm, dh, dgates, drecurred, hidden);
 }
 
 }  // namespace whisker::cpu

@@ -1,7 +1,5 @@
 // Follows recurrent.cpp, recurrent_forward.cpp and recurrent_backward.cpp: what they allocate at
 // once stands in one sum here.
-#include "core/cpu/kernels/recurrent_workspace.h"
-
 #include "core/cpu/kernels/recurrent_cell.h"
 #include "core/cpu/support/rows.h"
 

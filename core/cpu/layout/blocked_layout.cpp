@@ -3,6 +3,7 @@
 #include "core/cpu/layout/blocked_layout.h"
 
 #include "core/autograd/autograd.h"
+#include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
 #include "core/vectorize.h"
 
@@ -12,112 +13,60 @@
 namespace whisker::cpu {
 namespace {
 
-// One plane of one block: `width` real channels of `block`.
-template <class T>
-WHISKER_VECTORIZE void to_block(const T* plain, int64_t channels, int64_t width, int64_t block,
-                                int64_t positions, T* blocked) {
+// Between plain memory and one plane of one block, with `width` real channels of `block`; or back.
+template <bool Back, class T>
+WHISKER_VECTORIZE void convert_block(T* plain, int64_t channels, int64_t width, int64_t block,
+                                     int64_t positions, T* blocked) {
   for (int64_t p = 0; p < positions; ++p) {
-    for (int64_t c = 0; c < width; ++c) blocked[p * block + c] = plain[p * channels + c];
-    for (int64_t c = width; c < block; ++c) blocked[p * block + c] = T(0);
+    T* const from = plain + p * channels;
+    T* const to = blocked + p * block;
+    for (int64_t c = 0; c < width; ++c) Back ? from[c] = to[c] : to[c] = from[c];
+    for (int64_t c = width; !Back && c < block; ++c) to[c] = T(0);
   }
 }
 
-template <class T>
-WHISKER_VECTORIZE void from_block(const T* blocked, int64_t channels, int64_t width, int64_t block,
-                                  int64_t positions, T* plain) {
-  for (int64_t p = 0; p < positions; ++p) {
-    for (int64_t c = 0; c < width; ++c) plain[p * channels + c] = blocked[p * block + c];
-  }
-}
-
-template <class T>
-WHISKER_VECTORIZE void to_planes(const T* plain, int64_t channels, int64_t positions, T* planar) {
+template <bool Back, class T>
+WHISKER_VECTORIZE void convert_image(T* plain, int64_t channels, int64_t positions, T* planar) {
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t p = 0; p < positions; ++p) planar[c * positions + p] = plain[p * channels + c];
+    for (int64_t p = 0; p < positions; ++p) {
+      T &from = plain[p * channels + c], &to = planar[c * positions + p];
+      Back ? from = to : to = from;
+    }
   }
 }
 
-template <class T>
-WHISKER_VECTORIZE void from_planes(const T* planar, int64_t channels, int64_t positions, T* plain) {
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t p = 0; p < positions; ++p) plain[p * channels + c] = planar[c * positions + p];
+template <bool Back, class T>
+void convert_as(const ImageLayout& a, T* plain, T* converted) {
+  const int64_t image = a.positions * a.channels;
+  if (a.layout == Layout::planar) {
+    return parallel_ranges(a.n, rows_grain(image), [&](int64_t begin, int64_t end, int) {
+      for (int64_t at = begin * image; at < end * image; at += image) {
+        convert_image<Back>(plain + at, a.channels, a.positions, converted + at);
+      }
+    });
   }
-}
-
-/// Calls fn(position in plain, position in blocked, real channels) for every plane.
-template <class Fn>
-void for_each_block_plane(const ImageLayout& a, Fn&& fn) {
-  const int64_t blocks = a.blocks();
-  const int64_t plane = a.positions * a.block;
+  const int64_t blocks = a.blocks(), plane = a.positions * a.block;
   parallel_ranges(a.n * blocks, rows_grain(plane), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t channel = i % blocks * a.block;
-      fn(i / blocks * a.positions * a.channels + channel, i * plane,
-         std::min(a.block, a.channels - channel));
+      convert_block<Back>(plain + i / blocks * image + channel, a.channels,
+                          std::min(a.block, a.channels - channel), a.block, a.positions,
+                          converted + i * plane);
     }
   });
 }
 
-/// Calls fn(position) for every image: the same in plain and in planes.
-template <class Fn>
-void for_each_image(const ImageLayout& a, Fn&& fn) {
-  const int64_t image = a.positions * a.channels;
-  parallel_ranges(a.n, rows_grain(image), [&](int64_t begin, int64_t end, int) {
-    for (int64_t n = begin; n < end; ++n) fn(n * image);
-  });
-}
-
-template <class T>
-void to_layout_as(const ImageLayout& a, const T* plain, T* converted) {
-  if (a.layout == Layout::blocked) {
-    for_each_block_plane(a, [&](int64_t from, int64_t to, int64_t width) {
-      to_block(plain + from, a.channels, width, a.block, a.positions, converted + to);
-    });
-  } else {
-    for_each_image(
-        a, [&](int64_t at) { to_planes(plain + at, a.channels, a.positions, converted + at); });
-  }
-}
-
-template <class T>
-void write_plain_as(const ImageLayout& a, const T* converted, T* plain) {
-  if (a.layout == Layout::blocked) {
-    for_each_block_plane(a, [&](int64_t to, int64_t from, int64_t width) {
-      from_block(converted + from, a.channels, width, a.block, a.positions, plain + to);
-    });
-  } else {
-    for_each_image(
-        a, [&](int64_t at) { from_planes(converted + at, a.channels, a.positions, plain + at); });
-  }
-}
-
-// Elements are moved as opaque bits.
-template <class Fn>
-void visit_bytes(int64_t bytes, Fn&& fn) {
-  if (bytes == 1) return fn.template operator()<uint8_t>();
-  if (bytes == 2) return fn.template operator()<uint16_t>();
-  fn.template operator()<uint32_t>();
-}
-
 }  // namespace
 
-void to_layout(const ImageLayout& to, int64_t bytes, const void* plain, void* converted) {
-  if (to.layout == Layout::plain) {
-    std::memcpy(converted, plain, static_cast<size_t>(to.count() * bytes));
+void convert_layout(const ImageLayout& a, int64_t bytes, bool back, void* plain, void* converted) {
+  if (a.layout == Layout::plain) {
+    std::memcpy(back ? plain : converted, back ? converted : plain,
+                static_cast<size_t>(a.count() * bytes));
     return;
   }
-  visit_bytes(bytes, [&]<class T>() {
-    to_layout_as(to, static_cast<const T*>(plain), static_cast<T*>(converted));
-  });
-}
-
-void write_plain(const ImageLayout& from, int64_t bytes, const void* converted, void* plain) {
-  if (from.layout == Layout::plain) {
-    std::memcpy(plain, converted, static_cast<size_t>(from.count() * bytes));
-    return;
-  }
-  visit_bytes(bytes, [&]<class T>() {
-    write_plain_as(from, static_cast<const T*>(converted), static_cast<T*>(plain));
+  visit_bits(bytes, [&]<class T>() {
+    T *const from = static_cast<T*>(plain), *const to = static_cast<T*>(converted);
+    back ? convert_as<true>(a, from, to) : convert_as<false>(a, from, to);
   });
 }
 
@@ -134,7 +83,7 @@ BlockedForm::~BlockedForm() {
 }
 
 void BlockedForm::write_plain(void* plain) const {
-  cpu::write_plain(layout_, element_bytes_, data_, plain);
+  convert_layout(layout_, element_bytes_, true, plain, data_);
 }
 
 const BlockedForm* blocked_form(const Tensor& x) {
@@ -161,7 +110,7 @@ LayoutInput::LayoutInput(Allocator& allocator, const Tensor& x, const ImageLayou
   if (wanted.layout == Layout::plain) return;
   const auto bytes = static_cast<int64_t>(size_of(x.dtype()));
   copy_.emplace(allocator, wanted.count() * bytes);
-  to_layout(wanted, bytes, data_, copy_->data());
+  convert_layout(wanted, bytes, false, data_, copy_->data());
   data_ = copy_->data();
 }
 
@@ -188,7 +137,7 @@ void LayoutOutput::finish() {
   if (form_) {
     y_->storage()->adopt(std::move(form_));
   } else if (scratch_) {
-    write_plain(layout_, element_bytes_, data_, y_->raw());
+    convert_layout(layout_, element_bytes_, true, y_->raw(), data_);
   }
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/cpu/layout/layout.h"
-#include "core/cpu/layout/planes.h"
 #include "core/cpu/support/allocator.h"
 #include "core/tensor/storage.h"
 #include "core/tensor/tensor.h"
@@ -13,43 +12,9 @@
 
 namespace whisker::cpu {
 
-/// Images of `positions` = H W positions and `channels` channels, and their layout.
-struct ImageLayout {
-  Layout layout = Layout::plain;
-  int64_t n = 0;
-  int64_t positions = 0;
-  int64_t channels = 0;
-  int64_t block = 0;  ///< channels per block, when blocked
-  bool operator==(const ImageLayout&) const = default;
-
-  int64_t blocks() const { return (channels + block - 1) / block; }
-  /// Elements, padding included.
-  int64_t count() const {
-    return n * positions * (layout == Layout::blocked ? blocks() * block : channels);
-  }
-  /// For the loops of pooling and normalisation; plain or blocked.
-  Planes planes() const {
-    if (layout == Layout::blocked) {
-      return {.n = n, .blocks = blocks(), .inner = block, .channels = channels};
-    }
-    return {.n = n, .blocks = 1, .inner = channels, .channels = channels};
-  }
-  ImageLayout plain() const {
-    return {.layout = Layout::plain, .n = n, .positions = positions, .channels = channels};
-  }
-  ImageLayout blocked(int64_t width) const {
-    return {.layout = Layout::blocked,
-            .n = n,
-            .positions = positions,
-            .channels = channels,
-            .block = width};
-  }
-};
-
-/// Converts elements of `bytes` (1, 2 or 4) bytes from row-major to layout `to`, padded with zeros;
-/// and back.
-void to_layout(const ImageLayout& to, int64_t bytes, const void* plain, void* converted);
-void write_plain(const ImageLayout& from, int64_t bytes, const void* converted, void* plain);
+/// Converts elements of `bytes` (1, 2 or 4) bytes from row-major memory to layout `a`, padded with
+/// zeros; or back.
+void convert_layout(const ImageLayout& a, int64_t bytes, bool back, void* plain, void* converted);
 
 /// A blocked activation in its storage: see Note [Private layouts].
 class BlockedForm final : public PrivateForm {

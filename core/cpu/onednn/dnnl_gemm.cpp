@@ -17,8 +17,8 @@ DnnlDesc matrix(int64_t batch, int64_t rows, int64_t columns, bool transposed, D
 
 }  // namespace
 
-struct DnnlGemm::Impl {
-  explicit Impl(const dnnl::matmul::primitive_desc& pd)
+struct DnnlGemm {
+  explicit DnnlGemm(const dnnl::matmul::primitive_desc& pd)
       : primitive(pd),
         a(dnnl_unbound(pd.src_desc())),
         b(dnnl_unbound(pd.weights_desc())),
@@ -37,10 +37,10 @@ struct DnnlGemm::Impl {
   std::unordered_map<int, dnnl::memory> arguments;
 };
 
-DnnlGemm::DnnlGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DnnlGemm::~DnnlGemm() = default;
+namespace {
 
-std::unique_ptr<DnnlGemm> DnnlGemm::make(const GemmRequest& r) try {
+/// Null when oneDNN has only its reference loops for the request.
+std::shared_ptr<DnnlGemm> compiled(const GemmRequest& r) try {
   dnnl_check_memory();
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -53,24 +53,40 @@ std::unique_ptr<DnnlGemm> DnnlGemm::make(const GemmRequest& r) try {
                  matrix(batch, g.m, g.n, false, r.y)),
       attr);
   if (dnnl_reference(pd)) return nullptr;
-  return std::unique_ptr<DnnlGemm>(new DnnlGemm(std::make_unique<Impl>(pd)));
+  return std::make_shared<DnnlGemm>(pd);
 } catch (const dnnl::error&) {
   return nullptr;  // no such implementation
 }
 
-int64_t DnnlGemm::scratch_bytes() const {
-  return impl_->scratch_bytes;
+}  // namespace
+
+DnnlGemm* GemmAlgorithms::find(const GemmRequest& request) {
+  auto* choice = tuner_.find(request);
+  if (!choice) choice = &tuner_.add(request, {.algorithm = compiled(request)});
+  return choice->algorithm.get();
 }
 
-void DnnlGemm::run(Allocator& allocator, const void* a, const void* b, void* y) {
-  Impl& p = *impl_;
-  const Scratch<char> scratch(allocator, p.scratch_bytes);
-  p.a.set_data_handle(const_cast<void*>(a));  // read only: the interface has no const
-  p.b.set_data_handle(const_cast<void*>(b));
-  p.y.set_data_handle(y);
-  p.scratchpad.set_data_handle(scratch.data());
-  p.primitive.execute(p.stream, p.arguments);
-  p.stream.wait();
+bool GemmAlgorithms::has(const GemmRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return find(request) != nullptr;
+}
+
+int64_t GemmAlgorithms::scratch_bytes(const GemmRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return find(request)->scratch_bytes;
+}
+
+void GemmAlgorithms::run(Allocator& allocator, const GemmRequest& request, const void* a,
+                         const void* b, void* y) {
+  const std::lock_guard lock(mutex_);
+  DnnlGemm& gemm = *find(request);
+  const Scratch<char> scratch(allocator, gemm.scratch_bytes);
+  gemm.a.set_data_handle(const_cast<void*>(a));  // read only: the interface has no const
+  gemm.b.set_data_handle(const_cast<void*>(b));
+  gemm.y.set_data_handle(y);
+  gemm.scratchpad.set_data_handle(scratch.data());
+  gemm.primitive.execute(gemm.stream, gemm.arguments);
+  gemm.stream.wait();
 }
 
 }  // namespace whisker::cpu

@@ -26,50 +26,24 @@ struct GemmRequest {
   }
 };
 
-class DnnlGemm {
- public:
-  /// Null when oneDNN has only its reference loops for the request.
-  static std::unique_ptr<DnnlGemm> make(const GemmRequest& request);
-  ~DnnlGemm();
-  int64_t scratch_bytes() const;  ///< what run() allocates
-  void run(Allocator& allocator, const void* a, const void* b, void* y);
-
- private:
-  struct Impl;
-  explicit DnnlGemm(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
+struct DnnlGemm;
 
 /// Compiled gemms by request. Threads that compute at the same time take turns.
 class GemmAlgorithms {
  public:
-  /// True when `request` can be run.
-  bool has(const GemmRequest& request) {
-    const std::lock_guard lock(mutex_);
-    return find(request) != nullptr;
-  }
+  /// True when `request` can be run: oneDNN has more than its reference loops.
+  bool has(const GemmRequest& request);
   /// What run() allocates. Requires has(request).
-  int64_t scratch_bytes(const GemmRequest& request) {
-    const std::lock_guard lock(mutex_);
-    return find(request)->scratch_bytes();
-  }
+  int64_t scratch_bytes(const GemmRequest& request);
   /// Requires has(request).
-  void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b,
-           void* y) {
-    const std::lock_guard lock(mutex_);
-    find(request)->run(allocator, a, b, y);
-  }
+  void run(Allocator& allocator, const GemmRequest& request, const void* a, const void* b, void* y);
   /// Forgets all gemms: after a change of threads.
   void clear() { tuner_.clear(); }
 
  private:
-  DnnlGemm* find(const GemmRequest& request) {
-    auto* choice = tuner_.find(request);
-    if (!choice) choice = &tuner_.add(request, {.algorithm = DnnlGemm::make(request)});
-    return choice->algorithm.get();
-  }
+  DnnlGemm* find(const GemmRequest& request);
 
-  std::mutex mutex_;  // in has() and run(): a compiled gemm holds its operands' addresses
+  std::mutex mutex_;  // a compiled gemm holds its operands' addresses
   Autotuner<GemmRequest, DnnlGemm> tuner_;
 };
 

@@ -23,7 +23,6 @@ constexpr int64_t alignment = 64;
 constexpr int64_t small_limit = 1024;
 constexpr int small_bins = static_cast<int>(small_limit / alignment);
 constexpr int64_t huge_page = int64_t{2} << 20;
-constexpr int64_t thread_blocks_per_bin = 256;
 
 // AddressSanitizer treats cached memory as out of bounds until it is allocated again.
 void forbid([[maybe_unused]] void* memory, [[maybe_unused]] int64_t bytes) {
@@ -61,8 +60,6 @@ int64_t bytes_of_bin(int bin) {
   return base + base / 8 * ((bin - small_bins) % 8 + 1);
 }
 
-constinit thread_local bool thread_ended = false;
-
 }  // namespace
 
 void Allocator::FreeBlocks::push(void* memory, int64_t bytes) noexcept {
@@ -70,53 +67,17 @@ void Allocator::FreeBlocks::push(void* memory, int64_t bytes) noexcept {
   // Except the link: LeakSanitizer follows no pointers in out-of-bounds memory.
   forbid(static_cast<std::byte*>(memory) + sizeof first, bytes - int64_t{sizeof first});
   first = memory;
-  ++count;
 }
 
 void* Allocator::FreeBlocks::pop() noexcept {
   void* const memory = first;
   if (!memory) return nullptr;
   std::memcpy(&first, memory, sizeof first);
-  --count;
   return memory;
-}
-
-// The calling thread's free lists of small blocks, for the first allocator that the thread used
-// (only tests have more than one).
-struct Allocator::ThreadCache {
-  std::array<FreeBlocks, small_bins> free;
-  Allocator* owner = nullptr;
-
-  ~ThreadCache() {
-    flush();
-    thread_ended = true;
-  }
-  void flush() {
-    if (!owner) return;
-    const std::lock_guard lock(owner->mutex_);
-    for (size_t bin = 0; bin < free.size(); ++bin) {
-      const int64_t bytes = bytes_of_bin(static_cast<int>(bin));
-      while (void* const memory = free[bin].pop()) owner->bins_[bin].push(memory, bytes);
-    }
-  }
-};
-
-Allocator::ThreadCache* Allocator::thread_cache() {
-  if (thread_ended) return nullptr;
-  static thread_local ThreadCache cache;
-  return &cache;
-}
-
-Allocator::ThreadCache* Allocator::own_thread_cache() {
-  ThreadCache* cache = thread_cache();
-  if (!cache) return nullptr;
-  if (!cache->owner) cache->owner = this;
-  return cache->owner == this ? cache : nullptr;
 }
 
 Allocator::~Allocator() {
   empty_cache();
-  if (ThreadCache* cache = own_thread_cache()) cache->owner = nullptr;
 }
 
 void* Allocator::from_system(int64_t bytes) {
@@ -141,12 +102,10 @@ void* Allocator::from_system(int64_t bytes) {
 void* Allocator::allocate(int64_t bytes, MemoryCategory category) {
   books_.charge(bytes, category);
   const SizeClass size = size_class(bytes);
-  const auto bin = static_cast<size_t>(size.bin);
-  ThreadCache* cache = size.bin < small_bins ? own_thread_cache() : nullptr;
-  void* memory = cache ? cache->free[bin].pop() : nullptr;
-  if (!memory) {
+  void* memory = nullptr;
+  {
     const std::lock_guard lock(mutex_);
-    memory = bins_[bin].pop();
+    memory = bins_[static_cast<size_t>(size.bin)].pop();
   }
   if (!memory) {
     try {
@@ -165,22 +124,14 @@ void Allocator::deallocate(void* memory, int64_t bytes, MemoryCategory category)
   if (!memory) return;
   books_.release(bytes, category);
   const SizeClass size = size_class(bytes);
-  const auto bin = static_cast<size_t>(size.bin);
-  if (size.bin < small_bins) {
-    ThreadCache* cache = own_thread_cache();
-    if (cache && cache->free[bin].count < thread_blocks_per_bin) {
-      return cache->free[bin].push(memory, size.bytes);
-    }
-  }
   const std::lock_guard lock(mutex_);
-  bins_[bin].push(memory, size.bytes);
+  bins_[static_cast<size_t>(size.bin)].push(memory, size.bytes);
 }
 
 void Allocator::empty_cache() {
-  if (ThreadCache* cache = own_thread_cache()) cache->flush();
   const std::lock_guard lock(mutex_);
   for (size_t bin = 0; bin < bins_.size(); ++bin) {
-    if (bins_[bin].count == 0) continue;  // no int64_t holds the bytes of the last bin
+    if (!bins_[bin].first) continue;  // no int64_t holds the bytes of the last bin
     const int64_t bytes = bytes_of_bin(static_cast<int>(bin));
     while (void* const memory = bins_[bin].pop()) {
       permit(memory, bytes);

@@ -1,6 +1,4 @@
-// A caching allocator: freed blocks are kept in size bins for later requests of the same bin. Small
-// blocks are in lists of their thread, without a lock; larger ones in shared bins. An allocator
-// outlives every other thread that used it.
+// A caching allocator: freed blocks are kept in size bins for later requests of the same bin.
 #pragma once
 
 #include "core/memory/host_memory.h"
@@ -22,7 +20,7 @@ class Allocator {
   void* allocate(int64_t bytes, MemoryCategory category);
   /// `bytes` and `category` as they were allocated. Any thread may free.
   void deallocate(void* memory, int64_t bytes, MemoryCategory category) noexcept;
-  /// Frees cached blocks to the system: the shared bins and the calling thread's own.
+  /// Frees cached blocks to the system.
   void empty_cache();
 
   HostMemory& books() { return books_; }
@@ -32,16 +30,11 @@ class Allocator {
   // Blocks of one size, linked through their first bytes, so that freeing never allocates.
   struct FreeBlocks {
     void* first = nullptr;
-    int64_t count = 0;
     void push(void* memory, int64_t bytes) noexcept;
     void* pop() noexcept;  // null when there is none
   };
   static constexpr int bin_count = 64 * 8;
-  struct ThreadCache;
 
-  static ThreadCache* thread_cache();
-  /// This thread's lists, or null when they serve another allocator.
-  ThreadCache* own_thread_cache();
   void* from_system(int64_t bytes);
 
   HostMemory books_{"cpu"};

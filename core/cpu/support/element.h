@@ -4,6 +4,8 @@
 
 #include "core/tensor/dtype.h"
 
+#include <cstdint>
+
 namespace whisker::cpu {
 
 inline float load(float x) {
@@ -29,6 +31,16 @@ decltype(auto) visit_element(const char* op, DType dtype, Fn&& fn) {
        "{}: cpu computes in f32 and bf16, got {}. Convert with to(f32), or use device=reference "
        "for f64.",
        op, dtype);
+}
+
+/// Calls fn.template operator()<T>() with the unsigned integer of `bytes`, for copies that do not
+/// look inside elements.
+template <class Fn>
+void visit_bits(int64_t bytes, Fn&& fn) {
+  if (bytes == 1) return fn.template operator()<uint8_t>();
+  if (bytes == 2) return fn.template operator()<uint16_t>();
+  if (bytes == 4) return fn.template operator()<uint32_t>();
+  fn.template operator()<uint64_t>();
 }
 
 }  // namespace whisker::cpu

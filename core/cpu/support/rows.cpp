@@ -1,41 +1,22 @@
-// Epilogues of gemms and their gradients; magnitudes.
+// Epilogues of gemms and their gradients; softmax; magnitudes.
 #include "core/cpu/support/rows.h"
 
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
+#include "core/cpu/support/thread_sums.h"
+#include "core/cpu/support/vector_math.h"
 #include "core/vectorize.h"
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 namespace whisker::cpu {
 namespace {
-
-template <class F, class Z, class Y>
-WHISKER_VECTORIZE void bias_row(const Z* z, Y* y, const Y* bias, float slope, int64_t columns) {
-#pragma omp simd
-  for (int64_t i = 0; i < columns; ++i) store(y[i], F::value(load(z[i]) + load(bias[i]), slope));
-}
-
-template <class F, class Z, class Y>
-WHISKER_VECTORIZE void plain_row(const Z* z, Y* y, float slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], F::value(load(z[i]), slope));
-}
-
-template <class F, class T>
-WHISKER_VECTORIZE void residual_row(const T* residual, T* y, float slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], F::value(load(y[i]) + load(residual[i]), slope));
-}
-
-template <class F, class T>
-WHISKER_VECTORIZE void gradient_row(const T* y, const T* dy, T* dz, float slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(dz[i], gradient<F>(load(y[i]), slope, load(dy[i])));
-}
 
 template <class T>
 WHISKER_VECTORIZE void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {
@@ -71,11 +52,12 @@ void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* b
   const bool in_place = static_cast<const void*>(z) == static_cast<const void*>(y);
   if (in_place && !bias && f.kind == Activation::none) return;
   visit_activation(f.kind, [&]<class F>() {
+    const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
+    const auto biased = [slope = f.slope](float v, float b) { return F::value(v + b, slope); };
+    if (!bias) return each(value, y, rows * columns, z);
     parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int) {
-      const int64_t at = begin * columns;
-      if (!bias) return plain_row<F>(z + at, y + at, f.slope, (end - begin) * columns);
       for (int64_t r = begin; r < end; ++r) {
-        bias_row<F>(z + r * columns, y + r * columns, bias, f.slope, columns);
+        map(biased, y + r * columns, columns, z + r * columns, bias);
       }
     });
   });
@@ -84,46 +66,38 @@ void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* b
 template <class T>
 void residual_activation(const T* residual, T* y, int64_t count, ActivationSpec f) {
   visit_activation(f.kind, [&]<class F>() {
-    parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-      residual_row<F>(residual + begin, y + begin, f.slope, end - begin);
-    });
+    each([slope = f.slope](float v, float r) { return F::value(v + r, slope); }, y, count, y,
+         residual);
   });
 }
 
 template <class T>
 void activation_gradient(ActivationSpec f, const T* y, const T* dy, T* dz, int64_t count) {
   visit_activation(f.kind, [&]<class F>() {
-    parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-      gradient_row<F>(y + begin, dy + begin, dz + begin, f.slope, end - begin);
-    });
+    each([slope = f.slope](float saved, float d) { return gradient<F>(saved, slope, d); }, dz,
+         count, y, dy);
   });
 }
 
 int64_t column_sums_bytes(int64_t rows, int64_t columns) {
-  const int64_t team = team_size(rows * columns, pointwise_grain);
+  const int64_t team = team_size(rows, rows_grain(columns));
   return team * columns * static_cast<int64_t>(sizeof(double) + sizeof(float));
 }
 
 template <class T>
 void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums) {
   constexpr int64_t stretch = 64;  // rows added in f32 before the f64 sums
-  const int team = team_size(rows * columns, pointwise_grain);
-  const Scratch<double> totals(allocator, team * columns);
-  const Scratch<float> parts(allocator, team * columns);
-  std::fill_n(totals.data(), team * columns, 0.0);
+  const ThreadSums totals(allocator, rows, rows_grain(columns), columns);
+  const Scratch<float> parts(allocator, team_size(rows, rows_grain(columns)) * columns);
   parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int thread) {
     float* part = parts.data() + thread * columns;
     for (int64_t r = begin; r < end; r += stretch) {
       std::fill_n(part, columns, 0.0f);
       add_rows(x + r * columns, std::min(stretch, end - r), columns, part);
-      add_to_double(part, totals.data() + thread * columns, columns);
+      add_to_double(part, totals.of(thread), columns);
     }
   });
-  for (int64_t i = 0; i < columns; ++i) {
-    double total = 0;
-    for (int64_t t = 0; t < team; ++t) total += totals[t * columns + i];
-    store(sums[i], static_cast<float>(total));
-  }
+  for (int64_t i = 0; i < columns; ++i) store(sums[i], static_cast<float>(totals.total(i)));
 }
 
 template <class T>
@@ -138,9 +112,42 @@ float largest_magnitude(const T* x, int64_t count) {
   return std::bit_cast<float>(largest.load());
 }
 
-WHISKER_VECTORIZE void round_row(const float* x, bf16_t* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y[i], x[i]);
+WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+WHISKER_VECTORIZE double exponentials(const float* x, float shift, float* y, int64_t count) {
+  double sum = 0;
+  if (y) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = vector_exp(x[i] - shift);
+      sum += static_cast<double>(y[i]);
+    }
+  } else {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - shift));
+  }
+  return sum;
+}
+
+void scale_row(float* x, float scale, int64_t count) {
+  map([scale](float v) { return v * scale; }, x, count, x);
+}
+
+void softmax_row(const float* x, bool log, float* y, int64_t count) {
+  const float largest = largest_of(x, count);
+  const double sum = exponentials(x, largest, log ? nullptr : y, count);
+  if (!log) return scale_row(y, static_cast<float>(1 / sum), count);
+  const float shift = static_cast<float>(-std::log(sum));
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] - largest + shift;
+}
+
+void round_row(const float* x, bf16_t* y, int64_t count) {
+  map([](float v) { return v; }, y, count, x);
 }
 
 template void bias_activation(const float*, float*, int64_t, int64_t, const float*, ActivationSpec);

@@ -26,6 +26,14 @@ template <class T>
 void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns, T* sums);
 /// What it allocates.
 int64_t column_sums_bytes(int64_t rows, int64_t columns);
+/// The largest x of `count`.
+float largest_of(const float* x, int64_t count);
+/// y = exp(x - shift); returns the sum. y may be x or null.
+double exponentials(const float* x, float shift, float* y, int64_t count);
+/// x = scale x.
+void scale_row(float* x, float scale, int64_t count);
+/// y = softmax(x), or its logarithm, of one row; y may be x.
+void softmax_row(const float* x, bool log, float* y, int64_t count);
 /// y = x, rounded, over `count` elements.
 void round_row(const float* x, bf16_t* y, int64_t count);
 /// The largest |x|, 0 for none; NaN when an element is NaN, else infinity when one is infinite.

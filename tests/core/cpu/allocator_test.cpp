@@ -118,8 +118,7 @@ TEST(Allocator, BlocksTravelBetweenThreads) {
   }
   EXPECT_EQ(allocator.books().stats().allocated, 0);
   allocator.empty_cache();
-  EXPECT_EQ(allocator.books().stats().reserved,
-            0);  // the threads' own lists came back at their end
+  EXPECT_EQ(allocator.books().stats().reserved, 0);
 }
 
 }  // namespace

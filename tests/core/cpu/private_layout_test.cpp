@@ -33,21 +33,21 @@ TEST_F(CpuPrivateLayout, ConvertsAndComesBack) {
       std::vector<float> values(static_cast<size_t>(plain.count()));
       for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
       std::vector<float> converted(static_cast<size_t>(a.count()), -1.0f);
-      cpu::to_layout(a, 4, values.data(), converted.data());
+      cpu::convert_layout(a, 4, false, values.data(), converted.data());
       double sum = 0;
       for (const float v : converted) sum += v;
       const auto count = static_cast<double>(values.size());
       EXPECT_EQ(sum, count * (count + 1) / 2) << "padding is not zero";
       std::vector<float> back(values.size(), -1.0f);
-      cpu::write_plain(a, 4, converted.data(), back.data());
+      cpu::convert_layout(a, 4, true, back.data(), converted.data());
       EXPECT_EQ(values, back) << channels;
 
-      const std::vector<uint16_t> halves(values.begin(), values.end());
+      std::vector<uint16_t> halves(values.begin(), values.end());
       std::vector<uint16_t> half_converted(static_cast<size_t>(a.count()));
-      cpu::to_layout(a, 2, halves.data(), half_converted.data());
+      cpu::convert_layout(a, 2, false, halves.data(), half_converted.data());
       EXPECT_TRUE(std::equal(converted.begin(), converted.end(), half_converted.begin()));
       std::vector<uint16_t> half_back(halves.size());
-      cpu::write_plain(a, 2, half_converted.data(), half_back.data());
+      cpu::convert_layout(a, 2, true, half_back.data(), half_converted.data());
       EXPECT_EQ(halves, half_back) << channels;
     }
   }
