@@ -1,7 +1,6 @@
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
 #include "core/backend/autotune_table.h"
-#include "core/cuda/runtime/check.h"
 
 #include <algorithm>
 #include <array>
@@ -16,10 +15,6 @@ void check(cudnnStatus_t status, std::string_view call) {
       fmt::format("cuDNN: {}: {}{}{}", call, cudnnGetErrorString(status), details[0] ? ": " : "",
                   static_cast<const char*>(details.data()));
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) throw Unsupported(message);
-  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
-    fail_cuda(cudaErrorMemoryAllocation, message.c_str());
-  }
   fail(ErrorKind::device, "{}", message);
 }
 
