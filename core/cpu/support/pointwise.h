@@ -9,9 +9,10 @@
 
 namespace whisker::cpu {
 
-/// y = f(x...), element by element; T and X are float or bf16_t.
+/// y = f(x...), element by element; T and X are float or bf16_t. static, since g++ 13 ends with an
+/// internal error where it clones a template of external linkage that takes a lambda.
 template <class F, class T, class... X>
-WHISKER_VECTORIZE void map(F f, T* y, int64_t count, const X*... x) {
+WHISKER_VECTORIZE static void map(F f, T* y, int64_t count, const X*... x) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) store(y[i], f(load(x[i])...));
 }
