@@ -84,8 +84,10 @@ std::vector<std::string> words_to_parse(std::span<char* const> words) {
   std::vector<std::string> result(words.begin() + 1, words.end());
   for (std::string& word : result) {
     if (word == "--") break;
-    const bool is_long = word.starts_with("--");
-    if (is_long && word.find('.') < word.find('=')) word.insert(2, ".");
+    // Not the value of an option before it, such as --text '--- Mr. 5'.
+    const size_t after_name = word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", 2);
+    const bool is_key = word.starts_with("--") && after_name > 2 && after_name < word.size();
+    if (is_key && word[after_name] == '.') word.insert(2, ".");
   }
   std::ranges::reverse(result);
   return result;

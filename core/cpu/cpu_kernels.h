@@ -1,6 +1,6 @@
 // What the kernel families of the CPU have in common, and how each is made: its class stands in the
 // .cpp of its topic. Copies, casts, comparisons and indexing take every dtype; elementwise kernels,
-// pooling, batch and group normalisation f32 and bf16; the others f32, and bf16 through
+// pooling and batch normalisation f32 and bf16; the others f32, and bf16 through
 // ViaF32 where the CPU does not compute in it.
 #pragma once
 

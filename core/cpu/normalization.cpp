@@ -2,8 +2,8 @@
 // the passes of kernels/batch_norm.cpp: per-channel tensors are padded with zeros to the lanes of
 // the layout, so that padding channels of a blocked form stay zero; images may be bf16, gamma and
 // beta too; statistics are f32 and computed in f64. layer_norm goes row by row: statistics in f64
-// of f32 differences from the row's first value. group_norm goes through batch_norm's passes, where
-// each example's channels have lanes of their own, which are added up to those of a group.
+// of f32 differences from the row's first value. group_norm goes example by example: sums of each
+// channel in f64, of f32 differences from its first value, are added up to those of its group.
 #include "core/backend/normalization.h"
 
 #include "core/backend/unsummed_grads.h"
@@ -39,8 +39,8 @@ T* values(const std::optional<LayoutInput>& x) {
   return x ? x->data<T>() : nullptr;
 }
 
-/// A per-channel array of the layout's length: zeros, or `values` before them, where they are
-/// defined, again for each example of group_norm.
+/// A per-channel array of the layout's length: zeros, or `values` (channels) before them, where
+/// they are defined.
 class Lanes {
  public:
   Lanes(Allocator& allocator, const ImageLayout& a) : memory_(allocator, a.lanes()) {
@@ -50,9 +50,7 @@ class Lanes {
     if (!values.defined()) return;
     visit_element("batch_norm", values.dtype(), [&]<class T>() {
       const T* from = static_cast<const T*>(values.raw());
-      for (int64_t first = 0, count = values.count(); first < a.channels; first += count) {
-        for (int64_t c = 0; c < count; ++c) memory_[first + c] = load(from[c]);
-      }
+      for (int64_t c = 0; c < a.channels; ++c) memory_[c] = load(from[c]);
     });
   }
   float* data() const { return memory_.data(); }
@@ -113,11 +111,59 @@ WHISKER_VECTORIZE void add_parameter_gradients(const float* x, const float* dy, 
   }
 }
 
-/// group_norm's images: an example is a block of channels, so that a lane is a channel of one
-/// example.
-ImageLayout group_layout(const GroupNormGeometry& g) {
-  const ImageLayout image{.n = 1, .positions = g.positions, .channels = g.n * g.channels};
-  return image.blocked(g.channels);
+// Adds, per channel of x (rows, channels), differences from `shift` (channels) and their squares.
+WHISKER_VECTORIZE void add_channel_moments(const float* x, const float* shift, double* sum,
+                                           double* squares, int64_t rows, int64_t channels) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = x + r * channels;
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const auto d = static_cast<double>(row[c] - shift[c]);
+      sum[c] += d;
+      squares[c] += d * d;
+    }
+  }
+}
+
+// y = (x - center) scale + shift, over x (rows, channels).
+WHISKER_VECTORIZE void normalise_channels(const float* x, const float* center, const float* scale,
+                                          const float* shift, float* y, int64_t rows,
+                                          int64_t channels) {
+  for (int64_t at = 0; at < rows * channels; at += channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      y[at + c] = (x[at + c] - center[c]) * scale[c] + shift[c];
+    }
+  }
+}
+
+// Adds, per channel, dy and dy (x - center).
+WHISKER_VECTORIZE void add_channel_gradients(const float* x, const float* dy, const float* center,
+                                             double* sum, double* correlation, int64_t rows,
+                                             int64_t channels) {
+  for (int64_t at = 0; at < rows * channels; at += channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      sum[c] += static_cast<double>(dy[at + c]);
+      correlation[c] += static_cast<double>(dy[at + c] * (x[at + c] - center[c]));
+    }
+  }
+}
+
+struct ChannelGradient {
+  const float *center, *scale, *offset, *slope;  // (channels) each
+};
+
+// dx = dy scale - offset - (x - center) slope.
+WHISKER_VECTORIZE void channel_gradient(const float* x, const float* dy, const ChannelGradient& f,
+                                        float* dx, int64_t rows, int64_t channels) {
+  const auto [center, scale, offset, slope] = f;
+  for (int64_t at = 0; at < rows * channels; at += channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      dx[at + c] = dy[at + c] * scale[c] - offset[c] - (x[at + c] - center[c]) * slope[c];
+    }
+  }
 }
 
 /// Sums per lane of differences from its first value, and of their squares: no cancellation,
@@ -322,85 +368,129 @@ class Normalization final : public NormalizationKernels, CpuKernels {
 
   void group_norm(const GroupNormGeometry& g, const NormInputs& in,
                   const NormOutputs& out) override {
-    const ImageLayout a = group_layout(g);
-    const Lanes center(allocator_, a), scale(allocator_, a, in.gamma);
-    const Lanes beta(allocator_, a, in.beta);
+    if (!in_f32("group_norm", out.y)) {
+      return via_f32([&](ViaF32& t) { group_norm(g, t.in(in), t.out(out)); });
+    }
+    const float* from = f32(in.x);
+    const float* gamma = f32(in.gamma);
+    const float* beta = f32(in.beta);
+    float* to = f32(out.y);
+    float* means = f32(out.mean);
+    float* inverses = f32(out.inv_std);
+    const int64_t example = g.positions * g.channels;  // elements
     const auto positions = static_cast<double>(g.positions);
-    const auto channels = static_cast<double>(g.per_group());
-    visit_element("group_norm", out.y.dtype(), [&]<class T>() {
-      const T* x = static_cast<const T*>(in.x.raw());
-      const LaneMoments<T> moments(allocator_, a, x);
-      const auto& [shift, sum, squares] = moments;
-      for (int64_t group = 0; group < g.n * g.groups; ++group) {
-        const int64_t first = group * g.per_group(), last = first + g.per_group();
-        const auto mean_of = [&](int64_t c) { return double{shift[c]} + sum[c] / positions; };
-        double mean = 0;
-        for (int64_t c = first; c < last; ++c) mean += mean_of(c);
-        mean /= channels;
-        double deviations = 0;  // squared: within the channels, and of their means
-        for (int64_t c = first; c < last; ++c) {
-          const double d = mean_of(c) - mean;
-          deviations += std::max(squares[c] - sum[c] * sum[c] / positions, 0.0) + positions * d * d;
+    const int team = team_size(g.n, rows_grain(example));
+    const Scratch<double> sums = scratch<double>(team * 2 * g.channels);
+    const Scratch<float> factors = scratch<float>(team * 2 * g.channels);
+    parallel_ranges(g.n, rows_grain(example), [&](int64_t begin, int64_t end, int thread) {
+      double* const sum = sums.data() + thread * 2 * g.channels;
+      double* const squares = sum + g.channels;
+      float* const center = factors.data() + thread * 2 * g.channels;
+      float* const scale = center + g.channels;
+      for (int64_t n = begin; n < end; ++n) {
+        const float* x = from + n * example;  // (positions, channels)
+        std::fill_n(sum, 2 * g.channels, 0.0);
+        add_channel_moments(x, x, sum, squares, g.positions, g.channels);
+        for (int64_t first = 0; first < g.channels; first += g.per_group()) {
+          const int64_t last = first + g.per_group();
+          const auto mean_of = [&](int64_t c) { return double{x[c]} + sum[c] / positions; };
+          double mean = 0;
+          for (int64_t c = first; c < last; ++c) mean += mean_of(c);
+          mean /= static_cast<double>(g.per_group());
+          double deviations = 0;  // squared: within the channels, and of their means
+          for (int64_t c = first; c < last; ++c) {
+            const double d = mean_of(c) - mean;
+            deviations +=
+                std::max(squares[c] - sum[c] * sum[c] / positions, 0.0) + positions * d * d;
+          }
+          const double variance = deviations / (positions * static_cast<double>(g.per_group()));
+          const double inverse = 1 / std::sqrt(variance + g.epsilon);
+          const int64_t group = n * g.groups + first / g.per_group();
+          means[group] = static_cast<float>(mean);
+          inverses[group] = static_cast<float>(inverse);
+          for (int64_t c = first; c < last; ++c) {
+            center[c] = means[group];
+            scale[c] = static_cast<float>(double{gamma[c]} * inverse);
+          }
         }
-        const double inverse = 1 / std::sqrt(deviations / (positions * channels) + g.epsilon);
-        f32(out.mean)[group] = static_cast<float>(mean);
-        f32(out.inv_std)[group] = static_cast<float>(inverse);
-        for (int64_t c = first; c < last; ++c) {
-          center[c] = static_cast<float>(mean);
-          scale[c] = static_cast<float>(double{scale[c]} * inverse);
-        }
+        normalise_channels(x, center, scale, beta, to + n * example, g.positions, g.channels);
       }
-      NormPasses<T>::apply(a, Activation::none, x, nullptr,
-                           {center.data(), scale.data(), beta.data()},
-                           static_cast<T*>(out.y.raw()));
     });
   }
 
   void group_norm_backward(const GroupNormGeometry& g, const NormSaved& saved, const Tensor& dy,
                            const NormGrads& out) override {
-    const ImageLayout a = group_layout(g);
-    const Lanes center(allocator_, a);
-    const Lanes scale(allocator_, a, out.dx.defined() ? saved.gamma : no_tensor);
-    for (int64_t group = 0; saved.x.defined() && group < g.n * g.groups; ++group) {
-      std::fill_n(center.data() + group * g.per_group(), g.per_group(), f32(saved.mean)[group]);
+    if (!in_f32("group_norm", dy)) {
+      return via_f32([&](ViaF32& t) { group_norm_backward(g, t.in(saved), t.in(dy), t.out(out)); });
     }
-    const NormFactors factors{center.data(), scale.data(), center.data()};
-    visit_element("group_norm", dy.dtype(), [&]<class T>() {
-      const T* x = saved.x.defined() ? static_cast<const T*>(saved.x.raw()) : nullptr;
-      const T* d = static_cast<const T*>(dy.raw());
-      const Scratch<double> sum = scratch<double>(a.lanes());
-      const Scratch<double> correlation = scratch<double>(a.lanes());
-      NormPasses<T>::backward_sums(allocator_, a, Activation::none, x, nullptr, d, factors, nullptr,
-                                   sum.data(), correlation.data());
-      const Scratch<double> parameters = scratch<double>(2 * g.channels);  // dbeta, dgamma
-      std::fill_n(parameters.data(), 2 * g.channels, 0.0);
-      const Lanes offset(allocator_, a), slope(allocator_, a);
-      const auto values = static_cast<double>(g.positions * g.per_group());
-      for (int64_t first = 0; first < a.lanes(); first += g.per_group()) {
-        const int64_t last = first + g.per_group();
-        const double inverse = x ? double{f32(saved.inv_std)[first / g.per_group()]} : 0;
-        double* const dbeta = parameters.data() + first % g.channels;
-        double of_group = 0;
-        double correlation_of_group = 0;
-        for (int64_t c = first; c < last; ++c) {
-          dbeta[c - first] += sum[c];
-          dbeta[g.channels + c - first] += correlation[c] * inverse;
-          of_group += double{scale[c]} * sum[c];
-          correlation_of_group += double{scale[c]} * correlation[c];
-        }
-        for (int64_t c = first; out.dx.defined() && c < last; ++c) {
-          scale[c] = static_cast<float>(double{scale[c]} * inverse);
-          offset[c] = static_cast<float>(of_group / values * inverse);
-          slope[c] =
-              static_cast<float>(correlation_of_group / values * inverse * inverse * inverse);
-        }
+    if (!saved.x.defined()) {  // only beta learns
+      if (out.dbeta.defined()) {
+        column_sums(allocator_, f32(dy), g.n * g.positions, g.channels, f32(out.dbeta));
       }
-      write_channels(out.dbeta, [&](int64_t c) { return parameters[c]; });
-      write_channels(out.dgamma, [&](int64_t c) { return parameters[g.channels + c]; });
-      if (!out.dx.defined()) return;
-      NormPasses<T>::backward_apply(a, Activation::none, x, nullptr, d, factors, offset.data(),
-                                    slope.data(), static_cast<T*>(out.dx.raw()));
+      return;
+    }
+    const float* from = f32(saved.x);
+    const float* gradient = f32(dy);
+    const float* means = f32(saved.mean);
+    const float* inverses = f32(saved.inv_std);
+    float* to = f32_or_null(out.dx);
+    const float* gamma = to ? f32(saved.gamma) : nullptr;
+    const int64_t example = g.positions * g.channels;  // elements
+    const auto values = static_cast<double>(g.positions * g.per_group());
+    const int team = team_size(g.n, rows_grain(example));
+    // Of a thread: sums of an example, then those of all of its examples.
+    const Scratch<double> sums = scratch<double>(team * 4 * g.channels);
+    std::fill_n(sums.data(), team * 4 * g.channels, 0.0);
+    const Scratch<float> factors = scratch<float>(team * 4 * g.channels);
+    parallel_ranges(g.n, rows_grain(example), [&](int64_t begin, int64_t end, int thread) {
+      double* const sum = sums.data() + thread * 4 * g.channels;
+      double* const correlation = sum + g.channels;
+      double* const dbeta = correlation + g.channels;
+      double* const dgamma = dbeta + g.channels;
+      float* const center = factors.data() + thread * 4 * g.channels;
+      float* const scale = center + g.channels;
+      float* const offset = scale + g.channels;
+      float* const slope = offset + g.channels;
+      for (int64_t n = begin; n < end; ++n) {
+        const float* x = from + n * example;       // (positions, channels)
+        const float* d = gradient + n * example;   // (positions, channels)
+        const float* mean = means + n * g.groups;  // (groups)
+        for (int64_t c = 0; c < g.channels; ++c) center[c] = mean[c / g.per_group()];
+        std::fill_n(sum, 2 * g.channels, 0.0);
+        add_channel_gradients(x, d, center, sum, correlation, g.positions, g.channels);
+        for (int64_t first = 0; first < g.channels; first += g.per_group()) {
+          const int64_t last = first + g.per_group();
+          const double inverse{inverses[n * g.groups + first / g.per_group()]};
+          double of_group = 0;
+          double correlation_of_group = 0;
+          for (int64_t c = first; c < last; ++c) {
+            dbeta[c] += sum[c];
+            dgamma[c] += correlation[c] * inverse;
+            if (!to) continue;
+            of_group += double{gamma[c]} * sum[c];
+            correlation_of_group += double{gamma[c]} * correlation[c];
+          }
+          for (int64_t c = first; to && c < last; ++c) {
+            scale[c] = static_cast<float>(double{gamma[c]} * inverse);
+            offset[c] = static_cast<float>(of_group / values * inverse);
+            slope[c] =
+                static_cast<float>(correlation_of_group / values * inverse * inverse * inverse);
+          }
+        }
+        if (!to) continue;
+        channel_gradient(x, d, {center, scale, offset, slope}, to + n * example, g.positions,
+                         g.channels);
+      }
     });
+    const auto write = [&](const Tensor& gradients, int64_t which) {
+      for (int64_t c = 0; gradients.defined() && c < g.channels; ++c) {
+        double total = 0;
+        for (int64_t t = 0; t < team; ++t) total += sums[(t * 4 + which) * g.channels + c];
+        f32(gradients)[c] = static_cast<float>(total);
+      }
+    };
+    write(out.dbeta, 2);
+    write(out.dgamma, 3);
   }
 };
 

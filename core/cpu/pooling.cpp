@@ -42,7 +42,7 @@ struct WindowColumns {
   int64_t index, first, left, right;
 };
 
-float divisor_of(const WindowRow& r, const WindowColumns& c) {
+inline float divisor_of(const WindowRow& r, const WindowColumns& c) {
   return static_cast<float>(r.g.divisor(r.index, c.index));
 }
 

@@ -158,5 +158,16 @@ TEST(NumberRange, HasNoNaN) {
   }
 }
 
+// CLI11 2.4 takes --train.epochs for --epochs of the subcommand train.
+TEST(WordsToParse, DoubleTheDotOfKeysAloneAndLeaveValues) {
+  std::array<std::string, 7> words{
+      "whisker", "--train.epochs=3", "--text=a.b", "--- Mr. 5", "--{label}.*", "--", "--a.b"};
+  std::array<char*, 7> pointers{};
+  for (size_t i = 0; i < words.size(); ++i) pointers[i] = words[i].data();
+  EXPECT_THAT(words_to_parse(pointers),
+              testing::ElementsAre("--a.b", "--", "--{label}.*", "--- Mr. 5", "--text=a.b",
+                                   "--.train.epochs=3"));
+}
+
 }  // namespace
 }  // namespace whisker

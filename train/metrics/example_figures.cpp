@@ -43,13 +43,13 @@ std::string ExampleFigures::text() const {
 
 std::string rest_areas_text(const ValidationExamples& examples,
                             const std::optional<RestAreas>& areas) {
-  if (!areas && !examples.knows_all()) {
+  if (examples.has_one_class()) return "not measured: all examples are of one class";
+  if (!areas) {
     return fmt::format("not measured: {} are more than {} probabilities",
                        fmt::format("{} of {} classes", counted(examples.size(), "example"),
                                    grouped(std::ssize(examples.classes))),
                        grouped(most_scores));
   }
-  if (!areas) return "not measured: all examples are of one class";
   const int64_t others = std::ssize(examples.classes) - areas->classes;
   return fmt::format(
       "ROC AUC {}, average precision {}, means of {}{}", figure_text(areas->roc_auc),

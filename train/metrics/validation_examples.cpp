@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -81,6 +82,10 @@ float limited_float(double value) {
 int64_t ValidationExamples::size() const {
   if (!is_forecast()) return std::ssize(labels);
   return std::ssize(truths) / (horizon * std::ssize(targets));
+}
+
+bool ValidationExamples::has_one_class() const {
+  return std::ranges::adjacent_find(labels, std::not_equal_to<>()) == labels.end();
 }
 
 float ValidationExamples::probability(int64_t example, int32_t of_class) const {

@@ -60,6 +60,8 @@ struct ValidationExamples {
   }
   /// Whether probability() knows those of all classes.
   bool knows_all() const { return !scores.empty() || ranks == std::ssize(classes); }
+  /// Whether all examples, if any, have the same label.
+  bool has_one_class() const;
   /// The probability of one of an example's classes; 0 where it is not listed.
   float probability(int64_t example, int32_t of_class) const;
 };

@@ -72,6 +72,8 @@ class Reader {
                                .classes = areas->at("classes").as_int(1)};
         const RestAreas& read = *examples.rest_areas;
         check_values("rest_areas", std::vector{read.roc_auc, read.average_precision}, 0, 1);
+        check_values("rest_areas", std::vector{static_cast<double>(read.classes)}, 1,
+                     static_cast<double>(std::ssize(examples.classes)));
       }
     }
     if (file_.find("contents")) read_column("contents", examples.size(), examples.contents);

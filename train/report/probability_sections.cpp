@@ -47,7 +47,7 @@ double precision_of(const ScoreCurve&, const ScorePoint& point) {
 std::string roc_of_classes(const RunRecord& run) {
   const ValidationExamples& all = *run.validation;
   std::string areas;
-  if (all.rest_areas || all.knows_all() || all.epoch == 0) {
+  if (all.rest_areas || all.knows_all() || all.epoch == 0 || all.has_one_class()) {
     areas = rest_areas_text(all, all.rest_areas ? all.rest_areas : rest_areas(all));
   } else {
     const bool is_older = all.size() * std::ssize(all.classes) <= most_scores_of_run;

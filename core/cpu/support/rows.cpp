@@ -44,6 +44,31 @@ WHISKER_VECTORIZE uint32_t largest_bits(const T* x, int64_t count) {
   return largest;
 }
 
+WHISKER_VECTORIZE float largest_element(const float* x, int64_t count) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+// A loop each: g++ inlines vector_exp() where it is called once, and vectorises the loop.
+WHISKER_VECTORIZE double exponential_row(const float* x, float shift, float* y, int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    y[i] = vector_exp(x[i] - shift);
+    sum += static_cast<double>(y[i]);
+  }
+  return sum;
+}
+
+WHISKER_VECTORIZE double sum_of_exponentials(const float* x, float shift, int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - shift));
+  return sum;
+}
+
 }  // namespace
 
 template <class Z, class Y>
@@ -112,26 +137,12 @@ float largest_magnitude(const T* x, int64_t count) {
   return std::bit_cast<float>(largest.load());
 }
 
-WHISKER_VECTORIZE float largest_of(const float* x, int64_t count) {
-  float largest = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
+float largest_of(const float* x, int64_t count) {
+  return largest_element(x, count);
 }
 
-WHISKER_VECTORIZE double exponentials(const float* x, float shift, float* y, int64_t count) {
-  double sum = 0;
-  if (y) {
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) {
-      y[i] = vector_exp(x[i] - shift);
-      sum += static_cast<double>(y[i]);
-    }
-  } else {
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - shift));
-  }
-  return sum;
+double exponentials(const float* x, float shift, float* y, int64_t count) {
+  return y ? exponential_row(x, shift, y, count) : sum_of_exponentials(x, shift, count);
 }
 
 void scale_row(float* x, float scale, int64_t count) {

@@ -92,11 +92,11 @@ TEST(ScoreCurve, EachClassAgainstTheRest) {
   EXPECT_EQ(rest_areas(all).value().classes, 2);  // of "c" there is none
   EXPECT_THAT(rest_areas_text(all, rest_areas(all)),
               testing::EndsWith(", means of 2 classes; without 1 class that no example has"));
-  for (int32_t& label : all.labels) label = 1;
-  EXPECT_EQ(rest_areas_text(all, rest_areas(all)), "not measured: all examples are of one class");
   all.scores.clear();
   EXPECT_EQ(rest_areas_text(all, rest_areas(all)),
             "not measured: 8 examples of 3 classes are more than 50,000,000 probabilities");
+  for (int32_t& label : all.labels) label = 1;
+  EXPECT_EQ(rest_areas_text(all, rest_areas(all)), "not measured: all examples are of one class");
 }
 
 TEST(ScoreCurve, TheMeansAreThoseOfTheCurves) {

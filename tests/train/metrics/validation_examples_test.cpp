@@ -226,6 +226,12 @@ TEST(ValidationExamples, OtherContentsAreRefused) {
       "'rest_areas' from 0 to 1, got 1.75");
   refused(
       [](Parts& p) {
+        std::string& text = p.metadata["validation"];
+        text.replace(text.find("\"classes\":5"), 11, "\"classes\":7");
+      },
+      "'rest_areas' from 1 to 6, got 7");
+  refused(
+      [](Parts& p) {
         p.tensors["contents"].shape = {4};
         p.tensors["contents"].bytes.resize(32);
       },

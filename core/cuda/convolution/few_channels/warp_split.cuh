@@ -1,4 +1,4 @@
-// How the warps of a block split the gemm of the few-channel weights' gradient: see weights.cuh.
+// How the warps of a block split the gemm of the few-channel weights' gradient: see weights.cu.
 #pragma once
 
 #include "core/cuda/convolution/few_channels/dz.cuh"
