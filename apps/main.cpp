@@ -119,7 +119,7 @@ int run(int argc, char** argv, Invocation& invocation) {
   add_examples(app);
 
   try {
-    app.parse(words_to_parse({argv, argv + argc}));
+    app.parse(words_to_parse(app, {argv, argv + argc}));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
       std::ostringstream text;

@@ -56,7 +56,7 @@ void set_action(CLI::App* command, Invocation& invocation, std::function<int()> 
 
 /// The program's words for CLI11, the last first. No option has a dot, and CLI11 2.4 would take
 /// --train.epochs for --epochs of the subcommand train: another dot before it prevents that.
-std::vector<std::string> words_to_parse(std::span<char* const> words);
+std::vector<std::string> words_to_parse(const CLI::App& app, std::span<char* const> words);
 
 /// CLI11's message, or a better one for an unknown subcommand or option, with the nearest name, or
 /// the configuration key that an option of other programs is here. Ends with the --help command to

@@ -78,16 +78,22 @@ std::string nearest_keys(const std::string& word, const std::vector<std::string>
   return fmt::format("{}", fmt::join(found, " or "));
 }
 
+// Whether `name` is a subcommand of `app`, or of one of those.
+bool has_command(const CLI::App& app, std::string_view name) {
+  return std::ranges::any_of(
+      app.get_subcommands([](const CLI::App*) { return true; }),
+      [&](const CLI::App* sub) { return sub->get_name() == name || has_command(*sub, name); });
+}
+
 }  // namespace
 
-std::vector<std::string> words_to_parse(std::span<char* const> words) {
+std::vector<std::string> words_to_parse(const CLI::App& app, std::span<char* const> words) {
   std::vector<std::string> result(words.begin() + 1, words.end());
   for (std::string& word : result) {
     if (word == "--") break;
-    // Not the value of an option before it, such as --text '--- Mr. 5'.
-    const size_t after_name = word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", 2);
-    const bool is_key = word.starts_with("--") && after_name > 2 && after_name < word.size();
-    if (is_key && word[after_name] == '.') word.insert(2, ".");
+    const size_t dot = word.starts_with("--") ? word.find('.') : std::string::npos;
+    const bool is_split = dot != std::string::npos && has_command(app, word.substr(2, dot - 2));
+    if (is_split) word.insert(2, ".");
   }
   std::ranges::reverse(result);
   return result;

@@ -167,8 +167,8 @@ void step_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, i
   }
 }
 
-/// step_range by pieces that stay in the cache, as gradient and compute copy may be bf16.
-void step_pieces(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
+/// step_range by blocks that stay in the cache, as gradient and compute copy may be bf16.
+void step_blocks(const OptimizerStep& s, const Factors& f, const FlatMemory& m, int64_t at,
                  int64_t count) {
   constexpr int64_t piece = 1024;
   std::array<float, piece> wide;
@@ -251,7 +251,7 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
         while (next < end && group_of_block[next] == group) ++next;
         const int64_t at = block * block_elements;
         const int64_t length = std::min(next * block_elements, count) - at;
-        step_pieces(s, factors[group], m, at, length);
+        step_blocks(s, factors[group], m, at, length);
         block = next;
       }
     });

@@ -159,14 +159,18 @@ TEST(NumberRange, HasNoNaN) {
 }
 
 // CLI11 2.4 takes --train.epochs for --epochs of the subcommand train.
-TEST(WordsToParse, DoubleTheDotOfKeysAloneAndLeaveValues) {
-  std::array<std::string, 7> words{
-      "whisker", "--train.epochs=3", "--text=a.b", "--- Mr. 5", "--{label}.*", "--", "--a.b"};
-  std::array<char*, 7> pointers{};
-  for (size_t i = 0; i < words.size(); ++i) pointers[i] = words[i].data();
-  EXPECT_THAT(words_to_parse(pointers),
-              testing::ElementsAre("--a.b", "--", "--{label}.*", "--- Mr. 5", "--text=a.b",
-                                   "--.train.epochs=3"));
+TEST(WordsToParse, DoubleTheDotBehindSubcommandsAlone) {
+  CLI::App app;
+  app.add_subcommand("train");
+  app.add_subcommand("study")->add_subcommand("graph");
+  std::vector<std::string> words{"whisker",   "--train.epochs=3", "--graph.x",   "--text=a.b",
+                                 "--- Mr. 5", "--1.5 of 5",       "--{label}.*", "--",
+                                 "--train.x"};
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  EXPECT_THAT(words_to_parse(app, pointers),
+              testing::ElementsAre("--train.x", "--", "--{label}.*", "--1.5 of 5", "--- Mr. 5",
+                                   "--text=a.b", "--.graph.x", "--.train.epochs=3"));
 }
 
 }  // namespace

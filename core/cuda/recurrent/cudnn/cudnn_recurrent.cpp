@@ -156,7 +156,7 @@ class CudnnPass : RecurrentPass {
   }
 
   /// w_ih, or memory for its gradient, with columns for the flag.
-  static Tensor widened(const Segment& segment, const Tensor& w_ih) {
+  static Tensor with_flag_columns(const Segment& segment, const Tensor& w_ih) {
     return empty({w_ih.extent(0), segment.geometry.features}, w_ih.options());
   }
 
@@ -180,7 +180,8 @@ class CudnnPass : RecurrentPass {
                         .columns = segment.features,
                         .flag_columns = width - segment.features});
       call.x = x;
-      const Tensor w_ih = std::exchange(parameters[0].w_ih, widened(segment, parameters[0].w_ih));
+      const Tensor w_ih =
+          std::exchange(parameters[0].w_ih, with_flag_columns(segment, parameters[0].w_ih));
       kernels::flag_weights(stream_, g_.kind, g_.dtype, g_.hidden, w_ih.raw(), segment.features,
                             parameters[0].w_ih.raw(), width);
     }
@@ -236,7 +237,7 @@ class CudnnPass : RecurrentPass {
   void weights_gradient(const Segment& segment, const RecurrentCall& call,
                         std::vector<RecurrentParameters> wanted, RecurrentMemory& memory) const {
     const Tensor dw = wanted[0].w_ih;
-    if (g_.lengths && dw.defined()) wanted[0].w_ih = widened(segment, dw);
+    if (g_.lengths && dw.defined()) wanted[0].w_ih = with_flag_columns(segment, dw);
     const int64_t bytes = segment.plan->weight_bytes();
     void* const dweights = memory.take(bytes);
     const std::vector<kernels::Copy> copies = segment.plan->copies(wanted, dweights);
