@@ -7,8 +7,26 @@
 #include "core/cuda/device_code/norm_formulas.cuh"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace whisker::cuda::depthwise {
+
+/// Calls fn(kind), with a constant, for an activation that a batch_norm computes.
+template <class Fn>
+__device__ inline void with_norm_activation(Activation kind, const Fn& fn) {
+  switch (kind) {
+    case Activation::relu:
+      return fn(std::integral_constant<Activation, Activation::relu>{});
+    case Activation::relu6:
+      return fn(std::integral_constant<Activation, Activation::relu6>{});
+    case Activation::hard_swish:
+      return fn(std::integral_constant<Activation, Activation::hard_swish>{});
+    case Activation::silu:
+      return fn(std::integral_constant<Activation, Activation::silu>{});
+    default:
+      return fn(std::integral_constant<Activation, Activation::none>{});
+  }
+}
 
 class ChannelNorm {
  public:

@@ -1,10 +1,6 @@
 // The formulas of norms, forward and backward, per element and per channel.
 #pragma once
 
-#include "core/backend/geometry.h"
-
-#include <type_traits>
-
 namespace whisker::cuda {
 
 /// z = (x - mean) scale + beta, scale = gamma inv_std. Forward and backward compute z by this one
@@ -32,23 +28,6 @@ struct ThroughStatistics {
 __device__ inline void add_deviation(float deviation, float& sum, float& squares) {
   sum += deviation;
   squares = fmaf(deviation, deviation, squares);
-}
-
-/// Calls fn(kind), with a constant, for an activation that a batch_norm computes.
-template <class Fn>
-__device__ inline void with_norm_activation(Activation kind, const Fn& fn) {
-  switch (kind) {
-    case Activation::relu:
-      return fn(std::integral_constant<Activation, Activation::relu>{});
-    case Activation::relu6:
-      return fn(std::integral_constant<Activation, Activation::relu6>{});
-    case Activation::hard_swish:
-      return fn(std::integral_constant<Activation, Activation::hard_swish>{});
-    case Activation::silu:
-      return fn(std::integral_constant<Activation, Activation::silu>{});
-    default:
-      return fn(std::integral_constant<Activation, Activation::none>{});
-  }
 }
 
 }  // namespace whisker::cuda

@@ -13,6 +13,7 @@
 #include "core/cuda/device_code/norm_formulas.cuh"
 #include "core/cuda/device_code/packed.cuh"
 
+#include <cmath>
 #include <cstdint>
 
 namespace whisker::cuda::pointwise {
@@ -50,25 +51,44 @@ template <class T>
 __device__ uint32_t word_at(const T* x) {
   return *reinterpret_cast<const uint32_t*>(x);
 }
+// The activations, of two elements at a time: value() is a word of a = f(z), gradient() one of
+// f'(z) da.
 
-/// An activation of two elements at a time: value() is a word of a = f(z), gradient() one of f'(z)
-/// da.
+/// none, relu and relu6: between a lowest and a highest value. Rounding comes first, so that packed
+/// instructions clip: the result is the same.
+template <class T>
+struct Clip {
+  uint32_t lowest, highest;
+  __device__ uint32_t value(const float (&z)[2]) const {
+    const auto above =
+        __hmax2_nan(two_elements<T>(two_rounded<T>(z[0], z[1])), two_elements<T>(lowest));
+    const auto clipped = __hmin2_nan(above, two_elements<T>(highest));
+    return reinterpret_cast<const uint32_t&>(clipped);
+  }
+  __device__ uint32_t gradient(const float (&)[2], uint32_t a, uint32_t da) const {
+    return da & __hgtu2_mask(two_elements<T>(a), two_elements<T>(lowest)) &
+           __hltu2_mask(two_elements<T>(a), two_elements<T>(highest));
+  }
+};
 template <class T, Activation F>
-struct Curve {
+struct Smooth {
   __device__ uint32_t value(const float (&z)[2]) const {
     return two_rounded<T>(activate({F}, z[0]), activate({F}, z[1]));
   }
-  __device__ uint32_t gradient(const float (&z)[2], uint32_t a, uint32_t da) const {
-    const auto at = [&](int e) {
-      const float saved = grad_from_output(F) ? element<T>(a, e) : z[e];
-      return activation_gradient({F}, saved, element<T>(da, e));
-    };
-    return two_rounded<T>(at(0), at(1));
+  __device__ uint32_t gradient(const float (&z)[2], uint32_t, uint32_t da) const {
+    float of_a[2];
+    to_floats<T>(da, of_a);
+    return two_rounded<T>(activation_gradient({F}, z[0], of_a[0]),
+                          activation_gradient({F}, z[1], of_a[1]));
   }
 };
 template <class T, class Fn>
 __device__ void with_curve(ActivationSpec f, const Fn& fn) {
-  with_norm_activation(f.kind, [&](auto kind) { fn(Curve<T, kind()>{}); });
+  if (f.kind == Activation::hard_swish) return fn(Smooth<T, Activation::hard_swish>{});
+  if (f.kind == Activation::silu) return fn(Smooth<T, Activation::silu>{});
+  const float lowest = f.kind == Activation::none ? -INFINITY : 0;
+  const float highest = f.kind == Activation::relu6 ? 6 : INFINITY;
+  fn(Clip<T>{two_rounded<T>(lowest, lowest), two_rounded<T>(highest, highest)});
 }
 
 /// A thread's part of the tiles of a matrix (rows, columns): one pack of columns, of every
