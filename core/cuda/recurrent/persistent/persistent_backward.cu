@@ -202,9 +202,9 @@ __global__ __launch_bounds__(persistent_threads, 1) void backward_kernel(Persist
 
 void persistent_backward(const PersistentLaunch& launch, std::span<const PersistentCell> cells) {
   const bool stacked = std::ranges::any_of(cells, &PersistentCell::above);
-  launch_persistent(launch, cells, stacked, [&]<class T, Gating gating, int M, int U> {
-    return &backward_kernel<T, gating, M, U>;
-  });
+  launch_persistent(
+      launch, cells, persistent_backward_bytes(launch.geometry, launch.tiling, stacked),
+      [&]<class T, Gating gating, int M, int U> { return &backward_kernel<T, gating, M, U>; });
 }
 
 }  // namespace whisker::cuda

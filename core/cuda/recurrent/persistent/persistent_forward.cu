@@ -186,9 +186,9 @@ bool persistent_kernels_compiled() {
 
 void persistent_forward(const PersistentLaunch& launch, std::span<const PersistentCell> cells) {
   const bool stacked = std::ranges::any_of(cells, [](const auto& cell) { return cell.w_ih; });
-  launch_persistent(launch, cells, stacked, [&]<class T, Gating gating, int M, int U> {
-    return &forward_kernel<T, gating, M, U>;
-  });
+  launch_persistent(
+      launch, cells, persistent_forward_bytes(launch.geometry, launch.tiling, stacked),
+      [&]<class T, Gating gating, int M, int U> { return &forward_kernel<T, gating, M, U>; });
 }
 
 }  // namespace whisker::cuda

@@ -12,17 +12,29 @@ int64_t blocks_per_cell(const RecurrentGeometry& g, const PersistentTiling& tili
   return (g.batch + tiling.rows - 1) / tiling.rows * (g.hidden / tiling.units);
 }
 
+/// Weights, and the partial sums (rows, sums units) of all warps.
+size_t shared_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling, bool stacked,
+                    int64_t sums) {
+  const int64_t weights = (stacked ? 2 : 1) * g.gates() * tiling.units * g.hidden * width_of(g);
+  const int64_t partial_sums =
+      persistent_warps * int64_t{tiling.rows} * (sums * tiling.units + 8) * int64_t{sizeof(float)};
+  return static_cast<size_t>(weights + partial_sums);
+}
+
 }  // namespace
 
 int64_t persistent_blocks(const PersistentLaunch& launch, size_t cells) {
   return blocks_per_cell(launch.geometry, launch.tiling) * static_cast<int64_t>(cells);
 }
 
-size_t persistent_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling, bool stacked) {
-  const int64_t weights = (stacked ? 2 : 1) * g.gates() * tiling.units * g.hidden * width_of(g);
-  const int64_t columns = (g.kind == RecurrentKind::gru ? 4 : g.gates()) * tiling.units + 8;
-  const int64_t partial_sums = persistent_warps * tiling.rows * columns * int64_t{sizeof(float)};
-  return static_cast<size_t>(weights + partial_sums);
+size_t persistent_forward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
+                                bool stacked) {
+  return shared_bytes(g, tiling, stacked, g.kind == RecurrentKind::gru ? 4 : g.gates());
+}
+
+size_t persistent_backward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
+                                 bool stacked) {
+  return shared_bytes(g, tiling, stacked, 1);
 }
 
 int64_t persistent_flag_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling) {
@@ -39,7 +51,8 @@ std::optional<PersistentTiling> persistent_tiling(const RecurrentGeometry& g, bo
   const int smaller = wide ? 32 : 16;
   for (const int rows : {smaller, 2 * smaller}) {
     PersistentTiling tiling{.rows = rows, .units = wide ? 8 : 16};
-    if (persistent_bytes(g, tiling, stacked) > gpu.sharedMemPerBlockOptin) continue;
+    // Backward needs no more.
+    if (persistent_forward_bytes(g, tiling, stacked) > gpu.sharedMemPerBlockOptin) continue;
     tiling.cells = static_cast<int>(std::min<int64_t>(
         gpu.multiProcessorCount / blocks_per_cell(g, tiling), most_persistent_cells));
     const int wanted = static_cast<int>(stacked ? std::min<int64_t>(g.layers, 2) : g.directions);

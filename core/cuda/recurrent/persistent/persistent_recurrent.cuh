@@ -134,12 +134,11 @@ void visit_persistent(const RecurrentGeometry& g, const PersistentTiling& tiling
 }
 
 /// Launches kernel_of.operator()<T, gating, M, U>() over `cells`, with all blocks on the GPU at
-/// once; `stacked` as for persistent_bytes().
+/// once.
 template <class KernelOf>
 void launch_persistent(const PersistentLaunch& launch, std::span<const PersistentCell> cells,
-                       bool stacked, const KernelOf& kernel_of) {
+                       size_t shared_bytes, const KernelOf& kernel_of) {
   const RecurrentGeometry& g = launch.geometry;
-  const size_t shared_bytes = persistent_bytes(g, launch.tiling, stacked);
   PersistentArguments arguments{.steps = static_cast<int>(g.steps),
                                 .batch = static_cast<int>(g.batch),
                                 .hidden = static_cast<int>(g.hidden),

@@ -72,9 +72,11 @@ struct PersistentLaunch {
 int64_t persistent_flag_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling);
 /// Blocks of a launch with this many cells.
 int64_t persistent_blocks(const PersistentLaunch& launch, size_t cells);
-/// Shared memory of a block: weights, and the partial sums of all warps; `stacked`: some cell reads
-/// the one below. Backward needs no more than forward.
-size_t persistent_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling, bool stacked);
+/// Shared memory of a block; `stacked`: some cell reads the one below.
+size_t persistent_forward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
+                                bool stacked);
+size_t persistent_backward_bytes(const RecurrentGeometry& g, const PersistentTiling& tiling,
+                                 bool stacked);
 
 /// Whether the kernels were compiled for this generation of GPUs (PTX of an older one does not
 /// count).

@@ -33,7 +33,7 @@ TEST(PersistentTiling, TwoLayersFillTheGpuAsAWavefront) {
   EXPECT_EQ(tiling->units, 16);
   EXPECT_EQ(tiling->cells, 2);
   EXPECT_LE(persistent_blocks({.geometry = g, .tiling = *tiling}, 2), 132);
-  EXPECT_LE(persistent_bytes(g, *tiling, true), h200.sharedMemPerBlockOptin);
+  EXPECT_LE(persistent_forward_bytes(g, *tiling, true), h200.sharedMemPerBlockOptin);
 }
 
 TEST(PersistentTiling, SmallTilesComeFirst) {
