@@ -53,6 +53,9 @@ struct InputCoefficients {
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                               const DeviceNorm& norm, const DeviceUnsummedGrads& dy,
                               const DeviceNormGrads& out, const InputCoefficients& k);
+/// The second pass alone: out.dx from out.dresidual = dz, which may be dx.
+void batch_norm_input_gradient(Context& context, const BatchNormGeometry& g, const DeviceNorm& norm,
+                               const DeviceNormGrads& out, const InputCoefficients& k);
 
 }  // namespace kernels
 }  // namespace whisker::cuda

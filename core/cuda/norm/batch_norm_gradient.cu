@@ -311,4 +311,17 @@ void kernels::batch_norm_gradient_sums(Context& context, Allocator& allocator,
              p.out.dresidual.data);
 }
 
+void kernels::batch_norm_input_gradient(Context& context, const BatchNormGeometry& g,
+                                        const DeviceNorm& norm, const DeviceNormGrads& out,
+                                        const InputCoefficients& k) {
+  const Gradient p{norm, {}, out, NAN};
+  const auto run = [&]<class T, int pack>() {
+    constexpr int V = half_pack(pack);
+    launch_map<V>("batch_norm_backward", context,
+                  sums_layout(context, g.rows, g.channels, V, most_sums_threads), map_blocks,
+                  input_gradient_kernel<T, V, Slope::one, NoGate>, p, k, NoGate{});
+  };
+  with_packs(g.dtype, g.channels, run, p.norm.x.data, p.out.dresidual.data, p.out.dx.data);
+}
+
 }  // namespace whisker::cuda

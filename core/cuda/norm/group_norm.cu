@@ -24,7 +24,7 @@ __device__ void for_each_example(const GroupNormGeometry& g, const Body& body) {
 
 // Partial sums and tickets of this block's example; unused where there is one chunk.
 __device__ SumsMemory own_memory(const ChannelLayout& t, const SumsMemory& memory) {
-  return {memory.partials + int64_t{blockIdx.z} * t.chunks * t.channels,
+  return {memory.partials + 2 * int64_t{blockIdx.z} * t.chunks * t.channels,
           memory.tickets + blockIdx.z * gridDim.x};
 }
 
@@ -226,7 +226,7 @@ void Normalization::group_norm(const GroupNormGeometry& g, const NormInputs& in,
   const auto run = [&]<class T, int V>() {
     const ExampleLayout e = ExampleLayout::of(context_, g, V);
     const Scratch partials(allocator_, e.partials_bytes);
-    const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+    const SumsMemory memory{partials.as<float>(), context_.tickets()};
     launch_kernel(stream(), "group_norm moments", e.blocks, channel_moments_kernel<T, V>, g,
                   e.layout, memory, in.x, moments.data());
     launch_kernel(stream(), "group_norm statistics", group_blocks(g), group_statistics_kernel, g,
@@ -246,7 +246,7 @@ void Normalization::group_norm_backward(const GroupNormGeometry& g, const NormSa
     const ExampleLayout e = ExampleLayout::of(context_, g, V);
     {
       const Scratch partials(allocator_, e.partials_bytes);
-      const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+      const SumsMemory memory{partials.as<float>(), context_.tickets()};
       launch_kernel(stream(), "group_norm_backward sums", e.blocks, channel_gradients_kernel<T, V>,
                     g, e.layout, memory, p, dy, sums.data());
     }

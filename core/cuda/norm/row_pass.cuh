@@ -1,13 +1,12 @@
 // Passes of norms over (rows, channels). Each reads a pack of several tensors per row, maps it with
 // factors of the thread's channels or adds it up to two sums per channel, and writes what remains:
-// map_rows and sum_rows over the loops of two_channel_sums.cuh.
+// map_rows and sum_rows over the loops of core/cuda/ops/channel_sums.cuh.
 #pragma once
 
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/norm_formulas.cuh"
-#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/norm/batch_norm.h"
-#include "core/cuda/norm/two_channel_sums.cuh"
+#include "core/cuda/ops/channel_sums.cuh"
 
 #include <utility>
 
@@ -125,17 +124,6 @@ __device__ void sum_rows(const ChannelLayout& t, const SumsMemory& memory, const
         row.for_each([&](int v, auto... values) { add(v, sum[v], other[v], values...); });
       },
       finish);
-}
-
-/// Launches a kernel of two_channel_sums with memory for its partial sums.
-template <class... Parameters, class... Arguments>
-void launch_sums(const char* name, Context& context, Allocator& allocator, const ChannelLayout& t,
-                 void (*kernel)(ChannelLayout, SumsMemory, Parameters...),
-                 const Arguments&... arguments) {
-  const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, t.grid(), t.threads(), kernel, t,
-             SumsMemory{partials.as<float2>(), context.tickets()}, arguments...);
-  check_launch(name);
 }
 
 /// Launches a kernel of map_rows behind a pass with the layout `sums`; `resident` of its blocks fit

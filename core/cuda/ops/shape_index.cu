@@ -206,19 +206,10 @@ class ShapeIndex final : public ShapeIndexKernels, CudaKernels {
     });
   }
 
-  // Rows are copied in elements as large as their length and addresses allow.
   void embedding(const Tensor& table, const Tensor& index, const Tensor& y) override {
-    const auto address =
-        reinterpret_cast<uintptr_t>(table.raw()) | reinterpret_cast<uintptr_t>(y.raw());
-    int64_t features = table.extent(1);
-    size_t bytes = size_of(y.dtype());
-    while (bytes < 8 && features % 2 == 0 && address % (2 * bytes) == 0) {
-      bytes *= 2;
-      features /= 2;
-    }
-    visit_bytes(bytes, [&]<class T>() {
-      for_each_item(stream(), "embedding", index.count() * features,
-                    Embed<T>{pointer<const T>(table), table.extent(0), features,
+    visit_bytes(size_of(y.dtype()), [&]<class T>() {
+      for_each_item(stream(), "embedding", y.count(),
+                    Embed<T>{pointer<const T>(table), table.extent(0), table.extent(1),
                              pointer<const int64_t>(index), pointer<T>(y), context_.faults()});
     });
   }

@@ -162,7 +162,7 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
 
   void optimizer_step(const OptimizerStep& step) override {
     context_.enter();
-    update_both(update_of(step), {.state = step.state});
+    update_both(update_of(step), {});
   }
 
   // Two kernels for what Note [Compute views] makes of an arena: one run, or one and one of f32.
@@ -176,15 +176,14 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
     if (!is_fused) return TrainingStepKernels::update(rule, state, runs);
     context_.enter();
     const OptimizerUpdate first = update_of(runs.front());
-    const OptimizerUpdate second =
-        runs.size() == 2 ? update_of(runs.back()) : OptimizerUpdate{.state = state};
-    visit_real(first.gradient_dtype, [&]<class G>() {
+    const OptimizerUpdate second = runs.size() == 2 ? update_of(runs.back()) : OptimizerUpdate{};
+    visit_real(first.gradient.dtype, [&]<class G>() {
       const unsigned blocks =
           blocks_for_squares(std::max(first.count / pack_size<G>, second.count / pack_size<float>));
       const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
-      launch_pdl(context_, blocks, block_threads, begin_pair_update_kernel<G>, first.gradient,
-                 first.count, second.gradient, second.count, parts.data(), context_.tickets(), rule,
-                 state);
+      launch_pdl(context_, blocks, block_threads, begin_pair_update_kernel<G>, first.gradient.data,
+                 first.count, second.gradient.data, second.count, parts.data(), context_.tickets(),
+                 rule, state);
     });
     update_both(first, second);
   }
@@ -217,13 +216,12 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
  private:
   /// One kernel; `second` may be empty, its gradients are f32.
   void update_both(const OptimizerUpdate& first, const OptimizerUpdate& second) {
-    const bool packs = in_packs(first) && in_packs(second);
-    const auto grid = [&](int64_t count) { return grid_for(packs ? (count + 3) / 4 : count); };
+    const auto grid = [](int64_t count) { return grid_for((count + 3) / pack_size<float>); };
     const unsigned blocks = grid(first.count);
     const unsigned more = second.count == 0 ? 0 : grid(second.count);
-    visit_real(first.gradient_dtype, [&]<class G>() {
-      launch_pdl(context_, blocks + more, block_threads,
-                 packs ? optimizer_kernel<G, 4> : optimizer_kernel<G, 1>, first, second, blocks);
+    visit_real(first.gradient.dtype, [&]<class G>() {
+      launch_pdl(context_, blocks + more, block_threads, optimizer_kernel<G>, first, second,
+                 blocks);
     });
   }
 

@@ -1,74 +1,32 @@
-// The family of recurrent layers, which passes each call on to persistent kernels or cuDNN, and the
-// choice between the two.
+// The family of recurrent layers, which passes each call on to persistent kernels or to one of
+// cuDNN's algorithms, and the choice between them.
 #include "core/cuda/recurrent/recurrent_algorithms.h"
 
-#include "core/cuda/recurrent/recurrent_pass.h"
-#include "core/cuda/runtime/libraries.h"
-
+#include <algorithm>
 #include <cmath>
-#include <deque>
-#include <memory>
+#include <utility>
+#include <vector>
 
 namespace whisker::cuda {
-namespace {
-
-/// Eager and captured steps run the same algorithm, so that both have the same bits.
-class Recurrent final : public RecurrentKernels, CudaKernels {
- public:
-  explicit Recurrent(CudaDevice& device) : CudaKernels(device) {}
-
-  int64_t reserve_bytes(const RecurrentGeometry& g) override {
-    return chosen(g, true).reserve_bytes(g);
-  }
-  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
-               const RecurrentOutputs& out) override {
-    chosen(g, out.reserve.defined()).forward(g, in, out);
-  }
-  void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
-                const RecurrentGradients& gradients) override {
-    const int64_t left = out.reserve.defined() ? out.reserve.bytes() : 0;
-    RecurrentKernels& layers = chosen(g, true);
-    if (const int64_t wanted = layers.reserve_bytes(g); left != wanted) {
-      fail(ErrorKind::usage,
-           "recurrent: backward expected {} bytes that forward left, got {}: options or algorithms "
-           "were "
-           "changed between the two. Change them between steps.",
-           wanted, left);
-    }
-    layers.backward(g, in, out, gradients);
-  }
-
- private:
-  RecurrentKernels& chosen(const RecurrentGeometry& g, bool training) {
-    context_.enter();
-    if (!own_.fits(g)) return cudnn_;
-    return device_.recurrent->choose(g, training, own_, cudnn_);
-  }
-
-  PersistentLayers own_{device_};
-  CudnnRecurrent cudnn_{device_};
-};
-
-}  // namespace
 
 std::string RecurrentRequest::describe() const {
   const RecurrentGeometry& g = geometry;
-  return fmt::format("{}{} {} x({},{},{}) hidden {} projection {} layers {} directions {}{}{}{}{}",
-                     layers ? "layers " : "", name_of(g.kind), name_of(g.dtype), g.steps, g.batch,
-                     g.features, g.hidden, g.projection, g.layers, g.directions,
-                     g.bias ? " bias" : "", g.lengths ? " lengths" : "",
-                     tf32 && g.dtype == DType::f32 ? " tf32" : "", g.dropout > 0 ? " dropout" : "");
+  return fmt::format("{} {} x({},{},{}) hidden {} projection {} layers {} directions {}{}{}{}{}",
+                     name_of(g.kind), name_of(g.dtype), g.steps, g.batch, g.features, g.hidden,
+                     g.projection, g.layers, g.directions, g.bias ? " bias" : "",
+                     g.lengths ? " lengths" : "", tf32 && g.dtype == DType::f32 ? " tf32" : "",
+                     g.dropout > 0 ? " dropout" : "");
 }
 
 size_t RecurrentRequest::hash() const {
   const RecurrentGeometry& g = geometry;
   return WordHash()
       .add(g.kind, g.steps, g.batch, g.features, g.hidden, g.projection, g.layers, g.directions,
-           g.bias, g.lengths, g.dtype, layers, training)
+           g.bias, g.lengths, g.dtype, training)
       .value();
 }
 
-// Both passes on random operands, without initial states: all gradients. `g` has no lengths.
+// Both passes on random operands, without initial states: all gradients. Sequences have all steps.
 float RecurrentAlgorithms::milliseconds(const RecurrentGeometry& g, RecurrentKernels& layers,
                                         float hopeless) {
   const Device device{DeviceKind::cuda, context_.device()};
@@ -83,6 +41,11 @@ float RecurrentAlgorithms::milliseconds(const RecurrentGeometry& g, RecurrentKer
   RecurrentInputs in{.x = noise({g.steps, g.batch, g.features}, 1)};
   RecurrentOutputs out{.y = make({g.steps, g.batch, g.directions * g.output()}),
                        .last = {.h = make({g.cells(), g.batch, g.output()})}};
+  if (g.lengths) {
+    const std::vector<int64_t> all(static_cast<size_t>(g.batch), g.steps);
+    in.lengths = empty({g.batch}, {.dtype = DType::i64, .device = device});
+    device_.staging.upload(all.data(), in.lengths.raw(), in.lengths.bytes());
+  }
   if (g.is_lstm()) out.last.c = make({g.cells(), g.batch, g.hidden});
   if (const int64_t bytes = layers.reserve_bytes(g); bytes > 0) {
     out.reserve = empty({bytes}, {.dtype = DType::u8, .device = device});
@@ -108,114 +71,80 @@ float RecurrentAlgorithms::milliseconds(const RecurrentGeometry& g, RecurrentKer
     layers.forward(g, in, out);
     layers.backward(g, in, out, gradients);
   };
-  // The first passes choose the algorithms within, which have search budgets of their own.
+  // The first passes choose the gemms within, which have a search budget of their own.
   both_passes();
   both_passes();
   const SearchBudget::Use use(device_.budget);
   return Stopwatch(context_, allocator_).median(both_passes, hopeless);
 }
 
-// Both passes on random operands, so small that no state grows from step to step.
-float RecurrentAlgorithms::milliseconds(const RecurrentGeometry& g, CudnnRecurrentPlan& plan,
-                                        float hopeless) {
-  std::deque<DriverMemory> memory;
-  const auto take = [&](int64_t bytes) { return memory.emplace_back(allocator_, bytes).data(); };
-  const auto noise = [&](int64_t bytes, double most) {
-    void* const x = take(bytes);
-    kernels::noise(context_.stream(), g.dtype, static_cast<float>(most), x, bytes / width_of(g));
-    return x;
-  };
-  const int64_t input_bytes = sequence_bytes(g, g.features);
-  const RecurrentCall call{
-      .x = noise(input_bytes, 1),
-      .y = take(result_bytes(g)),
-      .weights = noise(plan.weight_bytes(), 1 / std::sqrt(static_cast<double>(g.hidden))),
-      .workspace = take(plan.workspace_bytes()),
-      .reserve = take(plan.reserve_bytes())};
-  void* const dy = noise(result_bytes(g), 1);
-  void* const dx = take(input_bytes);
-  void* const dweights = noise(plan.weight_bytes(), 0);  // zeros
-  const auto both_passes = [&] {
-    plan.forward(call, nullptr, nullptr);
-    plan.backward_data(call, dy, nullptr, nullptr, dx, nullptr, nullptr);
-    plan.backward_weights(call, dweights);
-  };
-  return Stopwatch(context_, allocator_).median(both_passes, hopeless);
-}
-
-RecurrentKernels& RecurrentAlgorithms::choose(const RecurrentGeometry& g, bool training,
-                                              RecurrentKernels& own, RecurrentKernels& cudnn) {
-  RecurrentRequest request{.geometry = g, .layers = true, .tf32 = tf32()};
+RecurrentKernels& RecurrentAlgorithms::chosen(const RecurrentGeometry& g, bool training) {
+  context_.enter();
+  RecurrentRequest request{.geometry = g, .training = training, .tf32 = tf32()};
   request.geometry.dropout = g.dropout > 0 ? 1 : 0;
-  if (const auto* const known = layers_.find(request)) return *known->algorithm->kernels;
-  const Layers candidates[] = {{"persistent kernels", &own}, {"cudnn", &cudnn}};
-  const auto propose = [&](const auto& consider) {
-    for (const Layers& layers : candidates) {
-      consider(layers.text, [&] { return std::make_shared<Layers>(layers); });
-    }
-  };
-  decltype(layers_)::Choice choice;
-  if (const auto name = layers_.stored(request)) {
-    propose([&](const std::string& text, const auto& make) {
-      if (text == *name) choice.algorithm = make();
-    });
+  if (const auto* const known = tuner_.find(request)) return *known->algorithm->layers;
+  std::vector<Algorithm> candidates;
+  if (own_.fits(g)) {
+    if (g.lengths) return own_;  // not timed against cuDNN, whose way is longer
+    candidates.push_back({"persistent kernels", &own_});
   }
-  // No timing against cuDNN for sequences of different lengths.
-  const bool may_time = training && !g.lengths && !options_.deterministic;
-  if (!choice.algorithm && may_time && device_.budget.may_search(context_.stream())) {
-    try {
-      choice = layers_.fastest(
-          request, propose,
-          [&](const Layers& layers, float hopeless) {
-            return milliseconds(g, *layers.kernels, hopeless);
-          },
-          [](const Layers&) { return true; });
-    } catch (const OutOfMemory&) {
-      // Untimed in this run.
-    }
-  }
-  if (!choice.algorithm) choice.algorithm = std::make_shared<Layers>(candidates[0]);
-  RecurrentKernels& chosen = *choice.algorithm->kernels;
-  if (training) layers_.add(request, std::move(choice));
-  return chosen;
-}
-
-CudnnRecurrentPlan& RecurrentAlgorithms::plan(const RecurrentGeometry& g, bool training) {
-  const RecurrentRequest request{.geometry = g, .training = training, .tf32 = tf32()};
-  if (const auto* const known = plans_.find(request)) return *known->algorithm;
-  const auto make = [&](const CudnnRecurrentAlgorithm& algorithm) {
-    for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
-    return std::make_shared<CudnnRecurrentPlan>(context_, allocator_, g, algorithm, tf32());
-  };
-  decltype(plans_)::Choice choice;
-  if (const auto name = plans_.stored(request)) {
-    for (const auto& algorithm : cudnn_recurrent_algorithms) {
-      if (algorithm.name == *name) choice.algorithm = make(algorithm);
+  for (CudnnRecurrent& layers : cudnn_) candidates.push_back({layers.name(), &layers});
+  decltype(tuner_)::Choice choice{.algorithm = std::make_shared<Algorithm>(candidates[0])};
+  if (const auto name = tuner_.stored(request)) {
+    const auto known = std::ranges::find(candidates, *name, &Algorithm::text);
+    if (known != candidates.end()) {
+      *choice.algorithm = *known;
+      choice.settled = true;
     }
   }
   const bool may_time = training && !options_.deterministic;
-  if (!choice.algorithm && may_time && device_.budget.may_search(context_.stream())) {
-    const SearchBudget::Use use(device_.budget);
+  if (!choice.settled && may_time && device_.budget.may_search(context_.stream())) {
     try {
-      choice = plans_.fastest(
+      auto fastest = tuner_.fastest(
           request,
           [&](const auto& consider) {
-            for (const auto& algorithm : cudnn_recurrent_algorithms) {
-              consider(std::string(algorithm.name), [&] { return make(algorithm); });
+            for (const Algorithm& candidate : candidates) {
+              consider(candidate.text, [&] { return std::make_shared<Algorithm>(candidate); });
             }
           },
-          [&](CudnnRecurrentPlan& plan, float hopeless) { return milliseconds(g, plan, hopeless); },
-          [](const CudnnRecurrentPlan&) { return true; });
+          [&](const Algorithm& candidate, float hopeless) {
+            return milliseconds(g, *candidate.layers, hopeless);
+          },
+          [](const Algorithm&) { return true; });
+      if (fastest.algorithm) choice = std::move(fastest);
     } catch (const OutOfMemory&) {
       // Untimed in this run.
     }
   }
-  if (!choice.algorithm) choice.algorithm = make(cudnn_recurrent_algorithms[0]);
-  return *plans_.add(request, std::move(choice)).algorithm;
+  return *tuner_.add(request, std::move(choice)).algorithm->layers;
 }
 
+int64_t RecurrentAlgorithms::reserve_bytes(const RecurrentGeometry& g) {
+  return chosen(g, true).reserve_bytes(g);
+}
+
+void RecurrentAlgorithms::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                                  const RecurrentOutputs& out) {
+  chosen(g, out.reserve.defined()).forward(g, in, out);
+}
+
+void RecurrentAlgorithms::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
+                                   const RecurrentOutputs& out,
+                                   const RecurrentGradients& gradients) {
+  const int64_t left = out.reserve.defined() ? out.reserve.bytes() : 0;
+  RecurrentKernels& layers = chosen(g, true);
+  if (const int64_t wanted = layers.reserve_bytes(g); left != wanted) {
+    fail(ErrorKind::usage,
+         "recurrent: backward expected {} bytes that forward left, got {}: options or algorithms "
+         "were changed between the two. Change them between steps.",
+         wanted, left);
+  }
+  layers.backward(g, in, out, gradients);
+}
+
+// It is the device's, which outlives its families.
 std::shared_ptr<RecurrentKernels> make_recurrent(CudaDevice& device) {
-  return std::make_shared<Recurrent>(device);
+  return {std::shared_ptr<void>(), device.recurrent.get()};
 }
 
 }  // namespace whisker::cuda

@@ -1,60 +1,48 @@
-// Who computes recurrent layers, Whisker's persistent kernels or cuDNN, and by which of its
-// algorithms cuDNN does: the autotune table's choice; in training, while searching is allowed, the
-// fastest by timing; else the persistent kernels, and cuDNN's standard algorithm. The reserve
-// depends on both, so a choice is final. See Note [Choosing an algorithm] in
-// core/backend/autotuner.h.
+// The family of recurrent layers. Whisker's persistent kernels and cuDNN's algorithms are
+// candidates for all passes of some layers: the autotune table's choice serves; in training, while
+// searching is allowed, the fastest by timing; else the persistent kernels where they fit, and
+// cuDNN's standard algorithm. The reserve depends on the choice, which is therefore final. See Note
+// [Choosing an algorithm] in core/backend/autotuner.h.
 #pragma once
 
-#include "core/backend/autotuner.h"
-#include "core/backend/recurrent.h"
 #include "core/cuda/autotune/timed_algorithms.h"
-#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
+#include "core/cuda/recurrent/recurrent_pass.h"
 
+#include <array>
 #include <string>
 
 namespace whisker::cuda {
 
-struct RecurrentRequest {
-  RecurrentGeometry geometry;  ///< any dropout is 1
-  bool layers = false;         ///< who computes them; else by which of cuDNN's algorithms
-  bool training = true;
-  bool tf32 = false;
-  bool operator==(const RecurrentRequest&) const = default;
-
-  /// The key of the autotune table, which is the same in training and inference.
-  std::string describe() const;
-  size_t hash() const;
-};
-
-class RecurrentAlgorithms : CudaKernels {
+class RecurrentAlgorithms final : public RecurrentKernels, CudaKernels {
  public:
   explicit RecurrentAlgorithms(CudaDevice& device)
-      : CudaKernels(device),
-        layers_(device.table, recurrent_rows),
-        plans_(device.table, recurrent_rows) {}
+      : CudaKernels(device), tuner_(device.table, recurrent_rows) {}
 
-  /// `own` or `cudnn`, which both compute `g`. Timed only where `training`.
-  RecurrentKernels& choose(const RecurrentGeometry& g, bool training, RecurrentKernels& own,
-                           RecurrentKernels& cudnn);
-  /// `g` has no dropout. Timed only where `training`. Throws device where cuDNN cannot.
-  CudnnRecurrentPlan& plan(const RecurrentGeometry& g, bool training);
+  int64_t reserve_bytes(const RecurrentGeometry& g) override;
+  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
+               const RecurrentOutputs& out) override;
+  void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
+                const RecurrentGradients& gradients) override;
+
   /// Forgets the choices: after a change of options or of the table.
-  void clear() {
-    layers_.clear();
-    plans_.clear();
-  }
+  void clear() { tuner_.clear(); }
 
  private:
-  struct Layers {
-    const char* text;  // in the table
-    RecurrentKernels* kernels;
-    const char* name() const { return text; }
+  struct Algorithm {
+    std::string text;  // in the table
+    RecurrentKernels* layers;
+    const std::string& name() const { return text; }
   };
+  /// The same in eager and in captured steps, so that both have the same bits. Timed only where
+  /// `training`.
+  RecurrentKernels& chosen(const RecurrentGeometry& g, bool training);
   float milliseconds(const RecurrentGeometry& g, RecurrentKernels& layers, float hopeless);
-  float milliseconds(const RecurrentGeometry& g, CudnnRecurrentPlan& plan, float hopeless);
 
-  Autotuner<RecurrentRequest, Layers> layers_;
-  Autotuner<RecurrentRequest, CudnnRecurrentPlan> plans_;
+  PersistentLayers own_{device_};
+  std::array<CudnnRecurrent, 3> cudnn_{CudnnRecurrent{device_, cudnn_recurrent_algorithms[0]},
+                                       CudnnRecurrent{device_, cudnn_recurrent_algorithms[1]},
+                                       CudnnRecurrent{device_, cudnn_recurrent_algorithms[2]}};
+  Autotuner<RecurrentRequest, Algorithm> tuner_;
 };
 
 }  // namespace whisker::cuda

@@ -1,19 +1,21 @@
-// The two ways to compute recurrent layers, by own kernels and by cuDNN, and what their passes
-// share: operands, memory, dropout between layers.
+// The ways to compute recurrent layers, by own kernels and by cuDNN's algorithms, and what their
+// passes share: operands, memory, dropout between layers.
 #pragma once
 
+#include "core/backend/autotuner.h"
 #include "core/backend/recurrent.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/launchers.h"
+#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
-#include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <string>
 
 namespace whisker::cuda {
 
@@ -123,10 +125,27 @@ class PersistentLayers final : public RecurrentKernels, CudaKernels {
   std::optional<PersistentTiling> tiling(const RecurrentGeometry& g) const;
 };
 
-/// By cuDNN.
+struct RecurrentRequest {
+  RecurrentGeometry geometry;  ///< any dropout is 1
+  bool training = true;
+  bool tf32 = false;
+  bool operator==(const RecurrentRequest&) const = default;
+
+  /// The key of the autotune table, which is the same in training and inference.
+  std::string describe() const;
+  size_t hash() const;
+};
+
+/// By one of cuDNN's algorithms.
 class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
  public:
-  explicit CudnnRecurrent(CudaDevice& device) : CudaKernels(device) {}
+  CudnnRecurrent(CudaDevice& device, const CudnnRecurrentAlgorithm& algorithm)
+      : CudaKernels(device), algorithm_(algorithm) {}
+
+  std::string name() const { return std::string(algorithm_.name); }
+  /// `g` has neither dropout nor lengths. Throws device where cuDNN does not support it by this
+  /// algorithm.
+  CudnnRecurrentPlan& plan(const RecurrentGeometry& g);
 
   int64_t reserve_bytes(const RecurrentGeometry& g) override;
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
@@ -134,6 +153,10 @@ class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
   /// Changes the reserve in a capture: call it once after each forward.
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
                 const RecurrentGradients& gradients) override;
+
+ private:
+  const CudnnRecurrentAlgorithm& algorithm_;
+  Autotuner<RecurrentRequest, CudnnRecurrentPlan> plans_;
 };
 
 }  // namespace whisker::cuda

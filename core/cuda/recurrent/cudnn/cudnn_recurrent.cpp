@@ -16,9 +16,8 @@
 // cuDNN's backward changes the reserve that its forward filled. An eager backward pass works on a
 // copy, since the same graph may run backward again (retain_graph). A captured pass, which is a
 // training step, needs none.
-#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
-#include "core/cuda/recurrent/recurrent_algorithms.h"
 #include "core/cuda/recurrent/recurrent_pass.h"
+#include "core/cuda/runtime/libraries.h"
 #include "core/cuda/runtime/streams.h"
 
 #include <utility>
@@ -46,7 +45,7 @@ struct Segments {
   int64_t reserve_bytes = 0;
 };
 
-Segments segments_of(RecurrentAlgorithms& algorithms, const RecurrentGeometry& g, bool training) {
+Segments segments_of(CudnnRecurrent& layers, const RecurrentGeometry& g) {
   const int64_t cells = g.lengths ? 1 : g.dropout > 0 ? g.directions : g.cells();
   Segments segments;
   int64_t& at = segments.reserve_bytes;
@@ -58,7 +57,7 @@ Segments segments_of(RecurrentAlgorithms& algorithms, const RecurrentGeometry& g
     own.layers = cells / own.directions;
     own.lengths = false;
     own.dropout = 0;
-    CudnnRecurrentPlan& plan = algorithms.plan(own, training);
+    CudnnRecurrentPlan& plan = layers.plan(own);
     segments.all.push_back({.geometry = own,
                             .first_cell = first,
                             .layer = layer,
@@ -76,10 +75,9 @@ Segments segments_of(RecurrentAlgorithms& algorithms, const RecurrentGeometry& g
 /// A level are the segments that read the same input.
 class CudnnPass : RecurrentPass {
  public:
-  CudnnPass(CudaDevice& device, const RecurrentGeometry& g, const RecurrentInputs& in,
-            const RecurrentOutputs& out)
-      : RecurrentPass(device, g, in, out),
-        segments_(segments_of(*device.recurrent, g, out.reserve.defined()).all) {}
+  CudnnPass(CudaDevice& device, CudnnRecurrent& layers, const RecurrentGeometry& g,
+            const RecurrentInputs& in, const RecurrentOutputs& out)
+      : RecurrentPass(device, g, in, out), segments_(segments_of(layers, g).all) {}
 
   void forward() {
     const void* input = x_;
@@ -265,18 +263,26 @@ class CudnnPass : RecurrentPass {
 
 }  // namespace
 
+CudnnRecurrentPlan& CudnnRecurrent::plan(const RecurrentGeometry& g) {
+  const RecurrentRequest request{.geometry = g, .tf32 = tf32()};
+  if (const auto* const known = plans_.find(request)) return *known->algorithm;
+  for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
+  auto plan = std::make_shared<CudnnRecurrentPlan>(context_, allocator_, g, algorithm_.id, tf32());
+  return *plans_.add(request, {.algorithm = std::move(plan)}).algorithm;
+}
+
 int64_t CudnnRecurrent::reserve_bytes(const RecurrentGeometry& g) {
-  return segments_of(*device_.recurrent, g, true).reserve_bytes;
+  return segments_of(*this, g).reserve_bytes;
 }
 
 void CudnnRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                              const RecurrentOutputs& out) {
-  CudnnPass(device_, g, in, out).forward();
+  CudnnPass(device_, *this, g, in, out).forward();
 }
 
 void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                               const RecurrentOutputs& out, const RecurrentGradients& gradients) {
-  CudnnPass(device_, g, in, out).backward(gradients);
+  CudnnPass(device_, *this, g, in, out).backward(gradients);
 }
 
 }  // namespace whisker::cuda

@@ -8,7 +8,6 @@
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,18 +47,16 @@ struct CudnnRecurrentAlgorithm {
 };
 /// The first computes everything, and repeats bit for bit.
 inline constexpr CudnnRecurrentAlgorithm cudnn_recurrent_algorithms[] = {
-    {CUDNN_RNN_ALGO_STANDARD, "standard"},
-    {CUDNN_RNN_ALGO_PERSIST_STATIC, "persistent"},
-    {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persistent small"}};
+    {CUDNN_RNN_ALGO_STANDARD, "cudnn standard"},
+    {CUDNN_RNN_ALGO_PERSIST_STATIC, "cudnn persistent"},
+    {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "cudnn persistent small"}};
 
 /// All sequences have the full length `steps`.
 class CudnnRecurrentPlan {
  public:
   /// `g` without dropout. Throws device where cuDNN does not support it by this algorithm.
   CudnnRecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
-                     const CudnnRecurrentAlgorithm& algorithm, bool tf32);
-
-  std::string name() const { return std::string(name_); }
+                     cudnnRNNAlgo_t algorithm, bool tf32);
 
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }  ///< enough for every pass
@@ -94,7 +91,6 @@ class CudnnRecurrentPlan {
 
   Context& context_;
   RecurrentGeometry g_;
-  std::string_view name_;
   CudnnHandle<cudnnRNNDescriptor_t, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor> rnn_;
   CudnnHandle<cudnnDropoutDescriptor_t, cudnnCreateDropoutDescriptor, cudnnDestroyDropoutDescriptor>
       dropout_;

@@ -147,7 +147,7 @@ TEST_F(CudaPersistentRecurrent, TimedAgainstTheLibrary) {
   options.search_seconds = time_for_any_search;
   set_cuda_options(gpu, options);
   expect_recurrent({.steps = 7, .hidden = 64, .layers = 2}, DType::bf16, DType::bf16);
-  EXPECT_THAT(backend_of(gpu).export_algorithms(), ::testing::HasSubstr("\"layers lstm bf16"));
+  EXPECT_THAT(backend_of(gpu).export_algorithms(), ::testing::HasSubstr("\"lstm bf16"));
 }
 
 // A choice made without time to measure is made again when there is time.
@@ -157,11 +157,11 @@ TEST_F(CudaPersistentRecurrent, TimedOnceThereIsTime) {
   const RecurrentCase s{.steps = 6, .hidden = 96};
   expect_recurrent(s, DType::bf16, DType::bf16);
   EXPECT_THAT(backend_of(gpu).export_algorithms(),
-              ::testing::Not(::testing::HasSubstr("layers lstm")));
+              ::testing::Not(::testing::HasSubstr("lstm bf16")));
   options.search_seconds = time_for_any_search;
   set_cuda_options(gpu, options);
   expect_recurrent(s, DType::bf16, DType::bf16);
-  EXPECT_THAT(backend_of(gpu).export_algorithms(), ::testing::HasSubstr("\"layers lstm bf16"));
+  EXPECT_THAT(backend_of(gpu).export_algorithms(), ::testing::HasSubstr("\"lstm bf16"));
 }
 
 // Over hundreds of steps, where a slice that is read too early would show.
