@@ -7,7 +7,6 @@
 // multiprocessors.
 #include "core/backend/reduction.h"
 #include "core/cuda/device_code/channels.cuh"
-#include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/cuda_device.h"
@@ -99,42 +98,13 @@ __device__ Pack<float, N> load_from_l2(const Pack<float, N>* from) {
   return pack;
 }
 
-/// Terms in packs of N: elements, or the products of those of two tensors. A thread loads
-/// `together` packs or pairs of packs at a time, 64 bytes.
-template <class T, int N>
-struct Elements {
-  using Loaded = PackBytes<T, N>;
-  static constexpr int together = 4;
-  const T* x;
-
-  __device__ Loaded load(int64_t at) const { return load_pack_bytes<N>(x, at); }
-  __device__ static Pack<float, N> values(const Loaded& loaded) {
-    return map_pack<N, float>([](float value) { return value; }, unpack<T, N>(loaded));
-  }
-};
-template <class T, int N>
-struct Products {
-  struct Loaded {
-    PackBytes<T, N> a, b;
-  };
-  static constexpr int together = 2;
-  const T *a, *b;
-
-  __device__ Loaded load(int64_t at) const {
-    return {load_pack_bytes<N>(a, at), load_pack_bytes<N>(b, at)};
-  }
-  __device__ static Pack<float, N> values(const Loaded& loaded) {
-    return map_pack<N, float>([](float p, float q) { return p * q; }, unpack<T, N>(loaded.a),
-                              unpack<T, N>(loaded.b));
-  }
-};
-
-/// y = `scale` times the reduction. `folded`: the elements of a column are combined, too. partials
-/// (gridDim.y, columns) packs, unused where gridDim.y is 1.
-template <class Terms, int N, class Op>
+/// y = `scale` times the reduction of x, or of the products of two x. A thread loads 64 bytes at a
+/// time. `folded`: the elements of a column are combined, too. partials (gridDim.y, columns) packs,
+/// unused where gridDim.y is 1.
+template <class T, int N, class Op, class... X>
 __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
-    reduce_kernel(Op op, float start, float scale, Columns c, bool folded, Terms x,
-                  Pack<float, N>* partials, uint32_t* tickets, Channels y) {
+    reduce_kernel(Op op, float start, float scale, Columns c, bool folded, Pack<float, N>* partials,
+                  uint32_t* tickets, Channels y, X... x) {
   wait_for_previous();
   __shared__ Pack<float, N> shared[reduce_threads];
   const int line = static_cast<int>(threadIdx.x) / c.across;
@@ -152,13 +122,12 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
     // Its first row: column is outer * packs + pack.
     const int64_t first = outer * (c.rows - 1) * c.packs + column;
     const int64_t begin = blockIdx.y * c.part;
-    for_each_row<Terms::together>(
+    for_each_row<4 / sizeof...(x)>(
         begin + row, min(begin + c.part, c.rows), c.down,
-        [&](int64_t at) { return x.load((first + at * c.packs) * N); },
-        [&](int64_t, const typename Terms::Loaded& loaded) {
-          const Pack<float, N> terms = Terms::values(loaded);
-#pragma unroll
-          for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
+        [&](int64_t at) { return load_packs<T, N>((first + at * c.packs) * N, x...); },
+        [&](int64_t, const auto& packs) {
+          packs.for_each(
+              [&](int v, auto... terms) { value.at[v] = op(value.at[v], (terms * ...)); });
         });
   }
   combine_rows(op, c, row, shared, value);
@@ -258,17 +227,17 @@ class Reduction final : public ReductionKernels, CudaKernels {
           if (c.parts > 1) {
             partials.emplace(allocator_, c.parts * c.count * int64_t{sizeof(Pack<float, N>)});
           }
-          const auto launch = [&](auto op, float start, auto terms) {
+          const auto launch = [&](auto op, float start, auto... terms) {
             launch_pdl(context_, dim3(c.tiles, c.parts),
                        dim3(static_cast<unsigned>(c.across * c.down * c.groups)),
-                       reduce_kernel<decltype(terms), N, decltype(op)>, op, start, r.scale, c,
-                       folded, terms, partials ? partials->as<Pack<float, N>>() : nullptr,
-                       context_.tickets(), y);
+                       reduce_kernel<T, N, decltype(op), decltype(terms)...>, op, start, r.scale, c,
+                       folded, partials ? partials->as<Pack<float, N>>() : nullptr,
+                       context_.tickets(), y, terms...);
           };
           constexpr float infinity = std::numeric_limits<float>::infinity();
-          const Elements<T, N> elements{static_cast<const T*>(x)};
+          const auto* const elements = static_cast<const T*>(x);
           if (factor) {
-            launch(Sum{}, 0.0f, Products<T, N>{elements.x, static_cast<const T*>(factor)});
+            launch(Sum{}, 0.0f, elements, static_cast<const T*>(factor));
           } else if (r.op == ReduceOp::max) {
             launch(Extremum{true}, -infinity, elements);
           } else if (r.op == ReduceOp::min) {
