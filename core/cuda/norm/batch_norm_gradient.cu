@@ -275,8 +275,7 @@ void kernels::batch_norm_gradient_sums(Context& context, Allocator& allocator,
                                        const DeviceUnsummedGrads& dy, const DeviceNormGrads& out,
                                        const InputCoefficients& k) {
   const auto run = [&]<class T, int V, Slope S, class G>(const Gradient& p, const G& gate) {
-    launch_sums("batch_norm_backward sums", context, allocator,
-                sums_layout(context, g.rows, g.channels, V, most_sums_threads),
+    launch_sums(context, allocator, sums_layout(context, g.rows, g.channels, V, most_sums_threads),
                 gradient_sums_kernel<T, V, S, G>, p, k, gate);
   };
   with_slope(g, {norm, dy, out, NAN}, run);
@@ -287,9 +286,8 @@ void kernels::batch_norm_input_gradient(Context& context, const BatchNormGeometr
                                         const DeviceNormGrads& out, const InputCoefficients& k) {
   const auto run = [&]<class T, int V, Slope S, class G>(const Gradient& p, const G& gate) {
     const auto launch = [&](auto kernel, const auto& of_dy) {
-      launch_map<V>("batch_norm_backward", context,
-                    sums_layout(context, g.rows, g.channels, V, most_sums_threads), map_blocks,
-                    kernel, p, k, of_dy);
+      launch_map<V>(context, sums_layout(context, g.rows, g.channels, V, most_sums_threads),
+                    map_blocks, kernel, p, k, of_dy);
     };
     out.dresidual.data ? launch(input_gradient_kernel<T, V, Slope::one, NoGate>, NoGate{})
                        : launch(input_gradient_kernel<T, V, S, G>, gate);

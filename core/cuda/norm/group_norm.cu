@@ -251,9 +251,8 @@ void Normalization::group_norm_backward(const GroupNormGeometry& g, const NormSa
                     g, e.layout, memory, p, dy, sums.data());
     }
     if (out.dgamma.data || out.dbeta.data) {
-      launch_sums("group_norm_backward parameters", context_, allocator_,
-                  sums_layout(context_, g.n, g.channels, 1), group_norm_parameters_kernel,
-                  sums.as<float2>(), out);
+      launch_sums(context_, allocator_, sums_layout(context_, g.n, g.channels, 1),
+                  group_norm_parameters_kernel, sums.as<float2>(), out);
     }
     if (!out.dx.data) return;
     const Scratch means(allocator_, g.n * g.groups * int64_t{sizeof(float2)});

@@ -160,9 +160,8 @@ void Normalization::layer_norm_backward(const LayerNormGeometry& g, const NormSa
       });
     }
     if (!out.dgamma.data && !out.dbeta.data) return;
-    launch_sums("layer_norm_backward parameters", context_, allocator_,
-                sums_layout(context_, g.rows, g.features, V), layer_norm_parameters_kernel<T, V>, p,
-                dy, out);
+    launch_sums(context_, allocator_, sums_layout(context_, g.rows, g.features, V),
+                layer_norm_parameters_kernel<T, V>, p, dy, out);
   };
   with_packs(dy.dtype(), g.features, run, p.x.data, dy.raw(), out.dx.data);
 }

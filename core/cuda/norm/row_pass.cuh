@@ -84,11 +84,10 @@ __device__ void sum_rows(const ChannelLayout& t, const SumsMemory& memory, const
 /// Launches a kernel of map_rows behind a pass with the layout `sums`; `resident` of its blocks fit
 /// on a multiprocessor.
 template <int V, class... Parameters, class... Arguments>
-void launch_map(const char* name, Context& context, const ChannelLayout& sums, int resident,
+void launch_map(Context& context, const ChannelLayout& sums, int resident,
                 void (*kernel)(ChannelLayout, Parameters...), const Arguments&... arguments) {
   const ChannelLayout t = map_layout(context, sums, V, resident);
   launch_pdl(context, t.grid(), t.threads(), kernel, t, arguments...);
-  check_launch(name);
 }
 
 }  // namespace whisker::cuda

@@ -299,13 +299,12 @@ inline ChannelLayout sums_layout(const Context& context, int64_t rows, int64_t c
 
 /// Launches a kernel of channel_sums with memory for its partial sums, S for each channel.
 template <int S = 2, class... Parameters, class... Arguments>
-void launch_sums(const char* name, Context& context, Allocator& allocator, const ChannelLayout& t,
+void launch_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
                  void (*kernel)(ChannelLayout, SumsMemory, Parameters...),
                  const Arguments&... arguments) {
   const Scratch partials(allocator, S * int64_t{t.chunks} * t.channels * int64_t{sizeof(float)});
   launch_pdl(context, t.grid(), t.threads(), kernel, t,
              SumsMemory{partials.as<float>(), context.tickets()}, arguments...);
-  check_launch(name);
 }
 
 /// The layout of a pass that writes after one with the layout `sums`, over the same chunks. Tiles

@@ -247,7 +247,6 @@ class Reduction final : public ReductionKernels, CudaKernels {
           }
         },
         x, factor);
-    check_launch("reduce");
   }
 
   /// The longest reduced axis first: it leaves the fewest elements for the next pass. What a pass
