@@ -116,25 +116,6 @@ struct Where {
   __device__ void operator()(int64_t i) const { y[i] = condition[i] ? a[i] : b[i]; }
 };
 
-template <class T>
-__device__ bool compares(CompareOp op, T a, T b) {
-  switch (op) {
-    case CompareOp::equal:
-      return a == b;
-    case CompareOp::not_equal:
-      return a != b;
-    case CompareOp::less:
-      return a < b;
-    case CompareOp::less_equal:
-      return a <= b;
-    case CompareOp::greater:
-      return a > b;
-    case CompareOp::greater_equal:
-      return a >= b;
-  }
-  return false;
-}
-
 template <class Index>
 __global__ void __launch_bounds__(block_threads)
     compare_kernel(CompareOp op, BroadcastGeometry g, const __grid_constant__ Divisors<Index> by,
