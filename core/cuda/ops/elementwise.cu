@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(block_threads)
     compare_kernel(CompareOp op, BroadcastGeometry g, const __grid_constant__ Divisors<Index> by,
                    DType dtype, const void* a, const void* b, bool* y) {
   for (int64_t i = first_item(); i < g.count; i += item_step()) {
-    const Offsets at = offsets_of<Index>(g, by, i);
+    const Offsets at = offsets_of<Index>(g.rank, by, i, g.a_stride, g.b_stride);
     const Number left = load_number(dtype, a, at.a);
     const Number right = load_number(dtype, b, at.b);
     y[i] = is_floating(dtype) ? compares(op, left.real, right.real)
