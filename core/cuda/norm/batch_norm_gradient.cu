@@ -175,18 +175,18 @@ __global__ void __launch_bounds__(most_sums_threads)
   const auto load_row = [&](const RowPosition& position) {
     return in.template load<Walk::chunk>(position.at);
   };
-  const auto add = [&](const RowPosition& position, const auto& row, float(&sum)[V],
-                       float(&correlation)[V]) {
+  const auto add = [&](const RowPosition& position, const auto& row, float(&sums)[2][V]) {
     float dz[V], deviation[V];
     in.read(position, row, f, dz, deviation);
     if (dresidual) store_pack<V>(dresidual, position.at, rounded<T>(dz));
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      sum[v] += dz[v];
-      if (in.x) correlation[v] = fmaf(dz[v], deviation[v], correlation[v]);
+      sums[0][v] += dz[v];
+      if (in.x) sums[1][v] = fmaf(dz[v], deviation[v], sums[1][v]);
     }
   };
-  const auto finish = [&](int64_t c, float sum, float correlation) {
+  const auto finish = [&](int64_t c, const auto& sums) {
+    const float sum = sums.at[0], correlation = sums.at[1];
     const float inverse = in.x ? p.norm.inv_std.as<float>()[c] : 0;
     const float gamma = k.slope ? load(p.norm.gamma, c) : 0;
     store_parameters(p.out, c, sum, correlation * inverse);
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(most_sums_threads)
     k.slope[c] = through.slope;
     k.shift[c] = through.shift;
   };
-  two_channel_sums<V, 5>(t, memory, load_row, prepare, add, finish);
+  channel_sums<V, 2, 5>(t, memory, load_row, prepare, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.

@@ -131,13 +131,13 @@ __global__ void __launch_bounds__(channel_sums_threads)
     group_norm_parameters_kernel(ChannelLayout t, SumsMemory memory, const float2* sums,
                                  DeviceNormGrads out) {
   wait_for_previous();
-  two_channel_sums<1, 4>(
+  channel_sums<1, 2, 4>(
       t, memory, [&](const RowPosition& position) { return sums[position.at]; }, [] {},
-      [](const RowPosition&, const float2& own, float(&sum)[1], float(&correlation)[1]) {
-        sum[0] += own.x;
-        correlation[0] += own.y;
+      [](const RowPosition&, const float2& own, float(&sum)[2][1]) {
+        sum[0][0] += own.x;
+        sum[1][0] += own.y;
       },
-      [&](int64_t c, float sum, float correlation) { store_parameters(out, c, sum, correlation); });
+      [&](int64_t c, const auto& sum) { store_parameters(out, c, sum.at[0], sum.at[1]); });
 }
 
 // means (n, groups), over a group, of d = dy gamma and of d times the normalised x.

@@ -68,17 +68,18 @@ __device__ void map_rows(const ChannelLayout& t, T* y, const Prepare& prepare, c
   }
 }
 
-/// two_channel_sums of what add(v, sum, other sum, values of x...) adds.
+/// channel_sums of what add(v, sum, other sum, values of x...) adds; finish(channel, sum, other
+/// sum).
 template <class T, int V, int Ahead, class Prepare, class Add, class Finish, class... X>
 __device__ void sum_rows(const ChannelLayout& t, const SumsMemory& memory, const Prepare& prepare,
                          const Add& add, const Finish& finish, X... x) {
-  two_channel_sums<V, Ahead>(
+  channel_sums<V, 2, Ahead>(
       t, memory, [&](const RowPosition& position) { return load_packs<T, V>(position.at, x...); },
       prepare,
-      [&](const RowPosition&, const auto& row, float(&sum)[V], float(&other)[V]) {
-        row.for_each([&](int v, auto... values) { add(v, sum[v], other[v], values...); });
+      [&](const RowPosition&, const auto& row, float(&sums)[2][V]) {
+        row.for_each([&](int v, auto... values) { add(v, sums[0][v], sums[1][v], values...); });
       },
-      finish);
+      [&](int64_t channel, const auto& sums) { finish(channel, sums.at[0], sums.at[1]); });
 }
 
 /// Launches a kernel of map_rows behind a pass with the layout `sums`; `resident` of its blocks fit
