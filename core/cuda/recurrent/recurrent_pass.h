@@ -10,6 +10,7 @@
 #include "core/cuda/ops/launchers.h"
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
+#include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 
 #include <algorithm>

@@ -185,8 +185,9 @@ class CudnnPass : RecurrentPass {
       kernels::flag_weights(stream_, g_.kind, g_.dtype, g_.hidden, w_ih.raw(), segment.features,
                             parameters[0].w_ih.raw(), width);
     }
-    kernels::batched_copy(segment.plan->copies(parameters, weights), kernels::CopyDirection::pack,
-                          stream_);
+    for (const auto& [unpacked, packed, bytes] : segment.plan->copies(parameters, weights)) {
+      copy_on_device(stream_, unpacked, packed, bytes);
+    }
     return call;
   }
 
@@ -240,12 +241,14 @@ class CudnnPass : RecurrentPass {
     if (g_.lengths && dw.defined()) wanted[0].w_ih = with_flag_columns(segment, dw);
     const int64_t bytes = segment.plan->weight_bytes();
     void* const dweights = memory.take(bytes);
-    const std::vector<kernels::Copy> copies = segment.plan->copies(wanted, dweights);
+    const auto copies = segment.plan->copies(wanted, dweights);
     if (copies.empty()) return;
     check(cudaMemsetAsync(dweights, 0, static_cast<size_t>(bytes), stream_),
           "clearing the weights' gradient");
     segment.plan->backward_weights(call, dweights);
-    kernels::batched_copy(copies, kernels::CopyDirection::unpack, stream_);
+    for (const auto& [unpacked, packed, part] : copies) {
+      copy_on_device(stream_, packed, unpacked, part);
+    }
     if (!g_.lengths || !dw.defined()) return;
     const auto row = static_cast<size_t>(segment.features * width_of(g_));
     const auto wide_row = static_cast<size_t>(segment.geometry.features * width_of(g_));

@@ -128,17 +128,26 @@ void CudnnRecurrentPlan::find_regions(Allocator& allocator) {
       add(2 * gates, 0, &RecurrentParameters::w_hr, g_.projection * g_.hidden, nullptr);
     }
   }
+  std::ranges::sort(regions_, {}, &WeightRegion::at);
 }
 
-std::vector<kernels::Copy> CudnnRecurrentPlan::copies(std::span<const RecurrentParameters> cells,
-                                                      void* weights) const {
-  std::vector<kernels::Copy> copies;
+std::vector<CudnnRecurrentPlan::Copy> CudnnRecurrentPlan::copies(
+    std::span<const RecurrentParameters> cells, void* weights) const {
+  std::vector<Copy> copies;
   for (const WeightRegion& region : regions_) {
     const Tensor& tensor = cells[region.cell].*region.member;
     if (!tensor.defined()) continue;
-    copies.push_back({.unpacked = static_cast<char*>(tensor.raw()) + region.first,
-                      .packed = static_cast<char*>(weights) + region.at,
-                      .bytes = region.bytes});
+    const Copy next{.unpacked = static_cast<char*>(tensor.raw()) + region.first,
+                    .packed = static_cast<char*>(weights) + region.at,
+                    .bytes = region.bytes};
+    const bool adjoins = !copies.empty() &&
+                         copies.back().unpacked + copies.back().bytes == next.unpacked &&
+                         copies.back().packed + copies.back().bytes == next.packed;
+    if (adjoins) {
+      copies.back().bytes += next.bytes;
+    } else {
+      copies.push_back(next);
+    }
   }
   return copies;
 }

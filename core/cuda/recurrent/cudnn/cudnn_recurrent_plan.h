@@ -4,7 +4,6 @@
 
 #include "core/backend/recurrent_operands.h"
 #include "core/cuda/memory/allocator.h"
-#include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
 #include <span>
@@ -62,9 +61,14 @@ class CudnnRecurrentPlan {
   int64_t workspace_bytes() const { return workspace_bytes_; }  ///< enough for every pass
   int64_t reserve_bytes() const { return reserve_bytes_; }
 
+  /// A parameter, or adjacent ones, and their place in the block of weights.
+  struct Copy {
+    char* unpacked;
+    char* packed;
+    int64_t bytes;
+  };
   /// The copies between the defined parameters of `cells` and the block `weights`.
-  std::vector<kernels::Copy> copies(std::span<const RecurrentParameters> cells,
-                                    void* weights) const;
+  std::vector<Copy> copies(std::span<const RecurrentParameters> cells, void* weights) const;
 
   /// h and c after the last step go to `h_last` and `c_last`.
   void forward(const RecurrentCall& call, void* h_last, void* c_last);
@@ -97,7 +101,7 @@ class CudnnRecurrentPlan {
   StepsHandle x_, y_;
   TensorHandle h_, c_;
   int64_t weight_bytes_ = 0, workspace_bytes_ = 0, reserve_bytes_ = 0;
-  std::vector<WeightRegion> regions_;
+  std::vector<WeightRegion> regions_;  // by `at`
 };
 
 }  // namespace whisker::cuda
