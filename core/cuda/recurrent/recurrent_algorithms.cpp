@@ -3,7 +3,6 @@
 #include "core/cuda/recurrent/recurrent_algorithms.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -26,19 +25,18 @@ size_t RecurrentRequest::hash() const {
       .value();
 }
 
-// Both passes on random operands, without initial states: all gradients. Sequences have all steps.
+// Both passes on zeros, without initial states: all gradients. Sequences have all steps. What the
+// numbers are does not matter: the layers wait for their steps, not for the GPU's power.
 float RecurrentAlgorithms::milliseconds(const RecurrentGeometry& g, RecurrentKernels& layers,
                                         float hopeless) {
   const Device device{DeviceKind::cuda, context_.device()};
   const auto make = [&](const Shape& shape) {
-    return empty(shape, {.dtype = g.dtype, .device = device});
-  };
-  const auto noise = [&](const Shape& shape, double most) {
-    const Tensor x = make(shape);
-    kernels::noise(context_.stream(), g.dtype, static_cast<float>(most), x.raw(), x.count());
+    const Tensor x = empty(shape, {.dtype = g.dtype, .device = device});
+    check(cudaMemsetAsync(x.raw(), 0, static_cast<size_t>(x.bytes()), context_.stream()),
+          "clearing operands");
     return x;
   };
-  RecurrentInputs in{.x = noise({g.steps, g.batch, g.features}, 1)};
+  RecurrentInputs in{.x = make({g.steps, g.batch, g.features})};
   RecurrentOutputs out{.y = make({g.steps, g.batch, g.directions * g.output()}),
                        .last = {.h = make({g.cells(), g.batch, g.output()})}};
   if (g.lengths) {
@@ -50,22 +48,18 @@ float RecurrentAlgorithms::milliseconds(const RecurrentGeometry& g, RecurrentKer
   if (const int64_t bytes = layers.reserve_bytes(g); bytes > 0) {
     out.reserve = empty({bytes}, {.dtype = DType::u8, .device = device});
   }
-  RecurrentGradients gradients{.dy = noise({g.steps, g.batch, g.directions * g.output()}, 1),
+  RecurrentGradients gradients{.dy = make({g.steps, g.batch, g.directions * g.output()}),
                                .dx = make({g.steps, g.batch, g.features})};
-  // Weights as small as initial ones: no state grows from step to step.
-  const double most = 1 / std::sqrt(static_cast<double>(g.hidden));
   const int64_t rows = g.gates() * g.hidden;
   for (int64_t cell = 0; cell < g.cells(); ++cell) {
-    const auto parameters = [&](auto&& tensor) {
-      RecurrentParameters p{.w_ih = tensor({rows, g.inputs(cell / g.directions)}),
-                            .w_hh = tensor({rows, g.output()})};
-      if (g.bias) p.b_ih = tensor({rows});
-      if (g.bias) p.b_hh = tensor({rows});
-      if (g.projection > 0) p.w_hr = tensor({g.projection, g.hidden});
-      return p;
-    };
-    in.parameters.push_back(parameters([&](const Shape& shape) { return noise(shape, most); }));
-    gradients.dparameters.push_back(parameters(make));
+    for (auto* const parameters : {&in.parameters, &gradients.dparameters}) {
+      RecurrentParameters p{.w_ih = make({rows, g.inputs(cell / g.directions)}),
+                            .w_hh = make({rows, g.output()})};
+      if (g.bias) p.b_ih = make({rows});
+      if (g.bias) p.b_hh = make({rows});
+      if (g.projection > 0) p.w_hr = make({g.projection, g.hidden});
+      parameters->push_back(std::move(p));
+    }
   }
   const auto both_passes = [&] {
     layers.forward(g, in, out);
