@@ -267,11 +267,12 @@ class CudnnPass : RecurrentPass {
 }  // namespace
 
 CudnnRecurrentPlan& CudnnRecurrent::plan(const RecurrentGeometry& g) {
-  const RecurrentRequest request{.geometry = g, .tf32 = tf32()};
-  if (const auto* const known = plans_.find(request)) return *known->algorithm;
+  for (const auto& known : plans_) {
+    if (known->computes(g, tf32())) return *known;
+  }
   for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
-  auto plan = std::make_shared<CudnnRecurrentPlan>(context_, allocator_, g, algorithm_.id, tf32());
-  return *plans_.add(request, {.algorithm = std::move(plan)}).algorithm;
+  return *plans_.emplace_back(
+      std::make_unique<CudnnRecurrentPlan>(context_, allocator_, g, tf32()));
 }
 
 int64_t CudnnRecurrent::reserve_bytes(const RecurrentGeometry& g) {

@@ -54,9 +54,8 @@ void describe_steps(cudnnRNNDataDescriptor_t descriptor, const RecurrentGeometry
 }  // namespace
 
 CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
-                                       const RecurrentGeometry& g, cudnnRNNAlgo_t algorithm,
-                                       bool tf32)
-    : context_(context), g_(g) {
+                                       const RecurrentGeometry& g, bool tf32)
+    : context_(context), g_(g), tf32_(tf32) {
   if (g.projection >= g.hidden) {
     fail(ErrorKind::usage,
          "recurrent: on a GPU a projection is smaller than hidden, got {} for {} hidden units.",
@@ -66,7 +65,7 @@ CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
   cudnn::check(cudnnSetDropoutDescriptor(dropout_.raw(), handle, 0, nullptr, 0, 0),
                "cudnnSetDropoutDescriptor");
   cudnn::check(cudnnSetRNNDescriptor_v8(
-                   rnn_.raw(), algorithm, mode_of(g.kind),
+                   rnn_.raw(), CUDNN_RNN_ALGO_STANDARD, mode_of(g.kind),
                    g.bias ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_NO_BIAS,
                    g.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                    CUDNN_LINEAR_INPUT, data_type(g.dtype), CUDNN_DATA_FLOAT, math_of(g, tf32),
