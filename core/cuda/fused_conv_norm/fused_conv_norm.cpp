@@ -97,7 +97,7 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
     convolutions_.run(request, o);
     if (!o.x) return;  // else it is dz
     const Operand dx{o.x, g.dtype};
-    kernels::batch_norm_input_gradient(context_, norm.geometry, device_norm(norm),
+    kernels::batch_norm_input_gradient(context_, norm.geometry, device_norm(norm), {},
                                        {.dx = dx, .dresidual = dx}, {out.slope, out.shift});
   }
 

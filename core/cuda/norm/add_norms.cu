@@ -178,8 +178,8 @@ class AddNorms final : public FusedAddNorms, CudaKernels {
     kernels::batch_norm_statistics(context_, allocator_, first);
     const BatchNormGeometry& g = first.geometry;
     const auto run = [&]<class T, int V>() {
-      launch_map<V>("add_batch_norms", context_, sums_layout(context_, g.rows, g.channels, V),
-                    result_blocks, add_norms_kernel<T, V>, g.activation.kind == Activation::relu,
+      launch_map<V>(context_, sums_layout(context_, g.rows, g.channels, V), result_blocks,
+                    add_norms_kernel<T, V>, g.activation.kind == Activation::relu,
                     device_norm(first), device_norm(second), static_cast<T*>(y.raw()));
     };
     with_packs(g.dtype, g.channels, run, first.x.raw(), second.x.raw(), y.raw());
@@ -199,12 +199,11 @@ class AddNorms final : public FusedAddNorms, CudaKernels {
       constexpr int V = half_pack(pack);
       auto* const dz = (other.out.dx.data ? other : one).out.dx.as<T>();
       const ChannelLayout sums = sums_layout(context_, g.rows, g.channels, V, most_sums_threads);
-      launch_sums<4>("add_norms_backward sums", context_, allocator_, sums,
-                     add_norms_sums_kernel<T, V>, g.activation.kind == Activation::relu, one, other,
-                     grads, dz);
+      launch_sums<4>(context_, allocator_, sums, add_norms_sums_kernel<T, V>,
+                     g.activation.kind == Activation::relu, one, other, grads, dz);
       if (!dz) return;
-      launch_map<V>("add_norms_backward", context_, sums, gradient_blocks,
-                    add_norms_gradients_kernel<T, V>, one, other, dz);
+      launch_map<V>(context_, sums, gradient_blocks, add_norms_gradients_kernel<T, V>, one, other,
+                    dz);
     };
     with_packs(g.dtype, g.channels, run, one.norm.x.data, other.norm.x.data, grads.first.data,
                grads.second.data, one.out.dx.data, other.out.dx.data);

@@ -277,18 +277,6 @@ __device__ void channel_sums(const ChannelLayout& t, const SumsMemory& memory, c
   if (sums_channel) finish(channel, sum);
 }
 
-/// channel_sums of two: add(position, loaded, sum, other sum), finish(channel, sum, other sum).
-template <int V, int Together, class Load, class Prepare, class Add, class Finish>
-__device__ void two_channel_sums(const ChannelLayout& t, const SumsMemory& memory, const Load& load,
-                                 const Prepare& prepare, const Add& add, const Finish& finish) {
-  channel_sums<V, 2, Together>(
-      t, memory, load, prepare,
-      [&](const RowPosition& position, const auto& loaded, float(&sums)[2][V]) {
-        add(position, loaded, sums[0], sums[1]);
-      },
-      [&](int64_t channel, const auto& sums) { finish(channel, sums.at[0], sums.at[1]); });
-}
-
 /// The layout of channel_sums on this GPU, one block of up to `threads` on a multiprocessor.
 inline ChannelLayout sums_layout(const Context& context, int64_t rows, int64_t channels, int pack,
                                  int threads = channel_sums_threads) {
@@ -299,13 +287,12 @@ inline ChannelLayout sums_layout(const Context& context, int64_t rows, int64_t c
 
 /// Launches a kernel of channel_sums with memory for its partial sums, S for each channel.
 template <int S = 2, class... Parameters, class... Arguments>
-void launch_sums(const char* name, Context& context, Allocator& allocator, const ChannelLayout& t,
+void launch_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
                  void (*kernel)(ChannelLayout, SumsMemory, Parameters...),
                  const Arguments&... arguments) {
   const Scratch partials(allocator, S * int64_t{t.chunks} * t.channels * int64_t{sizeof(float)});
   launch_pdl(context, t.grid(), t.threads(), kernel, t,
              SumsMemory{partials.as<float>(), context.tickets()}, arguments...);
-  check_launch(name);
 }
 
 /// The layout of a pass that writes after one with the layout `sums`, over the same chunks. Tiles

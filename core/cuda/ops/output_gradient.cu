@@ -167,8 +167,8 @@ void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, con
   if (!dz && !db) return;
   const void* const output = f.kind == Activation::none ? nullptr : y;
   const auto launch = [&]<class T, int N, Slope slope>(const ChannelLayout& t) {
-    launch_sums<1>("output gradient", context, allocator, t, output_gradient_kernel<T, N, slope>, f,
-                   output, dy, dz, db);
+    launch_sums<1>(context, allocator, t, output_gradient_kernel<T, N, slope>, f, output, dy, dz,
+                   db);
   };
   with_slope(g, f, context, launch, output, dy, dz);
 }
@@ -183,8 +183,8 @@ void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, c
                       .w_half = static_cast<unsigned>(p.w_out)};
   const void* const output = f.kind == Activation::none ? nullptr : y;
   const auto launch = [&]<class T, int N, Slope slope>(const ChannelLayout& t) {
-    launch_sums<1>("window gradient", context, allocator, t, window_gradient_kernel<T, N, slope>,
-                   halves, f, output, dy, argmax, dz, db);
+    launch_sums<1>(context, allocator, t, window_gradient_kernel<T, N, slope>, halves, f, output,
+                   dy, argmax, dz, db);
   };
   with_slope(g, f, context, launch, output, dy, argmax, dz);
 }

@@ -98,7 +98,7 @@ void visit_index(const Pool2dGeometry& g, Fn&& fn) {
 void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
                     void* argmax) {
   const auto run = [&]<class T, int N>(const PoolShape& p) {
-    const PlaneLaunch plane = plane_launch(p, p.h_out, p.w_out);
+    const Blocks plane = plane_blocks(p, p.h_out, p.w_out);
     if (g.kind == PoolKind::average) {
       return launch_pdl(context, plane.grid, plane.block, average_kernel<T, N>, p, x, y);
     }
@@ -136,7 +136,7 @@ void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void
       if (g.is_square(3, 2)) return strips.template operator()<3>();
     }
     visit_index(g, [&]<class Index>() {
-      const PlaneLaunch plane = plane_launch(p, p.h, p.w);
+      const Blocks plane = plane_blocks(p, p.h, p.w);
       launch_pdl(context, plane.grid, plane.block, gather_kernel<T, N, Index>, p, argmax, dy, dx);
     });
   };

@@ -92,44 +92,6 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-constexpr int most_copies = 64;  // of one kernel: its arguments take at most 4 KiB
-
-struct Copies {
-  const void* from[most_copies];
-  void* to[most_copies];
-  int64_t bytes[most_copies];
-};
-
-// blockIdx.y is the copy; the blocks along x share it.
-__global__ void __launch_bounds__(block_threads) batched_copy_kernel(Copies batch) {
-  const void* const from = batch.from[blockIdx.y];
-  void* const to = batch.to[blockIdx.y];
-  const int64_t bytes = batch.bytes[blockIdx.y];
-  const auto copy = [&]<class Word>() {
-    for (int64_t i = first_item(); i < bytes / int64_t{sizeof(Word)}; i += item_step()) {
-      static_cast<Word*>(to)[i] = static_cast<const Word*>(from)[i];
-    }
-  };
-  const auto all = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) |
-                   static_cast<uintptr_t>(bytes);
-  all % 16 == 0 ? copy.template operator()<uint4>() : copy.template operator()<uint16_t>();
-}
-
-void launch_copies(std::span<const Copy> copies, CopyDirection direction, cudaStream_t stream) {
-  Copies batch{};
-  int64_t longest = 0;
-  for (size_t i = 0; i < copies.size(); ++i) {
-    const Copy& copy = copies[i];
-    const bool pack = direction == CopyDirection::pack;
-    batch.from[i] = pack ? copy.unpacked : copy.packed;
-    batch.to[i] = pack ? copy.packed : copy.unpacked;
-    batch.bytes[i] = copy.bytes;
-    longest = std::max(longest, copy.bytes / int64_t{sizeof(uint4)});
-  }
-  const dim3 grid(std::min(grid_for(longest), 64u), static_cast<unsigned>(copies.size()));
-  launch_kernel(stream, "batched_copy", grid, batched_copy_kernel, batch);
-}
-
 }  // namespace
 
 void reorder_steps(cudaStream_t stream, const Sequences& s, const ReorderedSteps& r) {
@@ -159,14 +121,6 @@ void last_results(cudaStream_t stream, const Sequences& s, const void* results, 
     launch_kernel(stream, "last_results", static_cast<unsigned>(s.batch), last_results_kernel<T>, s,
                   results, initial, last, extent);
   });
-}
-
-void batched_copy(std::span<const Copy> copies, CopyDirection direction, cudaStream_t stream) {
-  while (!copies.empty()) {
-    const auto some = copies.first(std::min(copies.size(), size_t{most_copies}));
-    launch_copies(some, direction, stream);
-    copies = copies.subspan(some.size());
-  }
 }
 
 }  // namespace whisker::cuda::kernels

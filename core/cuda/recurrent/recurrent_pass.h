@@ -1,8 +1,7 @@
-// The ways to compute recurrent layers, by own kernels and by cuDNN's algorithms, and what their
-// passes share: operands, memory, dropout between layers.
+// The ways to compute recurrent layers, by own kernels and by cuDNN, and what their passes share:
+// operands, memory, dropout between layers.
 #pragma once
 
-#include "core/backend/autotuner.h"
 #include "core/backend/recurrent.h"
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/cuda_device.h"
@@ -10,12 +9,14 @@
 #include "core/cuda/ops/launchers.h"
 #include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
+#include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
-#include <string>
+#include <vector>
 
 namespace whisker::cuda {
 
@@ -125,26 +126,12 @@ class PersistentLayers final : public RecurrentKernels, CudaKernels {
   std::optional<PersistentTiling> tiling(const RecurrentGeometry& g) const;
 };
 
-struct RecurrentRequest {
-  RecurrentGeometry geometry;  ///< any dropout is 1
-  bool training = true;
-  bool tf32 = false;
-  bool operator==(const RecurrentRequest&) const = default;
-
-  /// The key of the autotune table, which is the same in training and inference.
-  std::string describe() const;
-  size_t hash() const;
-};
-
-/// By one of cuDNN's algorithms.
+/// By cuDNN's standard algorithm, which computes everything and repeats bit for bit.
 class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
  public:
-  CudnnRecurrent(CudaDevice& device, const CudnnRecurrentAlgorithm& algorithm)
-      : CudaKernels(device), algorithm_(algorithm) {}
+  explicit CudnnRecurrent(CudaDevice& device) : CudaKernels(device) {}
 
-  std::string name() const { return std::string(algorithm_.name); }
-  /// `g` has neither dropout nor lengths. Throws device where cuDNN does not support it by this
-  /// algorithm.
+  /// `g` has neither dropout nor lengths. Throws device where cuDNN does not support it.
   CudnnRecurrentPlan& plan(const RecurrentGeometry& g);
 
   int64_t reserve_bytes(const RecurrentGeometry& g) override;
@@ -155,8 +142,7 @@ class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
                 const RecurrentGradients& gradients) override;
 
  private:
-  const CudnnRecurrentAlgorithm& algorithm_;
-  Autotuner<RecurrentRequest, CudnnRecurrentPlan> plans_;
+  std::vector<std::unique_ptr<CudnnRecurrentPlan>> plans_;
 };
 
 }  // namespace whisker::cuda

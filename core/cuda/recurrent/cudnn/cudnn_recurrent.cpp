@@ -185,8 +185,9 @@ class CudnnPass : RecurrentPass {
       kernels::flag_weights(stream_, g_.kind, g_.dtype, g_.hidden, w_ih.raw(), segment.features,
                             parameters[0].w_ih.raw(), width);
     }
-    kernels::batched_copy(segment.plan->copies(parameters, weights), kernels::CopyDirection::pack,
-                          stream_);
+    for (const auto& [unpacked, packed, bytes] : segment.plan->copies(parameters, weights)) {
+      copy_on_device(stream_, unpacked, packed, bytes);
+    }
     return call;
   }
 
@@ -240,12 +241,14 @@ class CudnnPass : RecurrentPass {
     if (g_.lengths && dw.defined()) wanted[0].w_ih = with_flag_columns(segment, dw);
     const int64_t bytes = segment.plan->weight_bytes();
     void* const dweights = memory.take(bytes);
-    const std::vector<kernels::Copy> copies = segment.plan->copies(wanted, dweights);
+    const auto copies = segment.plan->copies(wanted, dweights);
     if (copies.empty()) return;
     check(cudaMemsetAsync(dweights, 0, static_cast<size_t>(bytes), stream_),
           "clearing the weights' gradient");
     segment.plan->backward_weights(call, dweights);
-    kernels::batched_copy(copies, kernels::CopyDirection::unpack, stream_);
+    for (const auto& [unpacked, packed, part] : copies) {
+      copy_on_device(stream_, packed, unpacked, part);
+    }
     if (!g_.lengths || !dw.defined()) return;
     const auto row = static_cast<size_t>(segment.features * width_of(g_));
     const auto wide_row = static_cast<size_t>(segment.geometry.features * width_of(g_));
@@ -264,11 +267,12 @@ class CudnnPass : RecurrentPass {
 }  // namespace
 
 CudnnRecurrentPlan& CudnnRecurrent::plan(const RecurrentGeometry& g) {
-  const RecurrentRequest request{.geometry = g, .tf32 = tf32()};
-  if (const auto* const known = plans_.find(request)) return *known->algorithm;
+  for (const auto& known : plans_) {
+    if (known->computes(g, tf32())) return *known;
+  }
   for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
-  auto plan = std::make_shared<CudnnRecurrentPlan>(context_, allocator_, g, algorithm_.id, tf32());
-  return *plans_.add(request, {.algorithm = std::move(plan)}).algorithm;
+  return *plans_.emplace_back(
+      std::make_unique<CudnnRecurrentPlan>(context_, allocator_, g, tf32()));
 }
 
 int64_t CudnnRecurrent::reserve_bytes(const RecurrentGeometry& g) {
