@@ -218,12 +218,13 @@ std::string verdict_section(const RunRecord& run) {
         "it on others.");
   }
   html += warnings_html(run.told);
-  const std::string state = run.ended.empty()
-                                ? fmt::format(
-                                      "The run had not ended when this was written: {:.0f} of {} "
-                                      "epochs were done.",
-                                      epochs_done(run), run.setting("train.epochs", "?"))
-                                : capitalised(run.ended) + (run.ended.ends_with('.') ? "" : ".");
+  const std::string state =
+      run.ended.empty()
+          ? fmt::format("{}: {:.0f} of {} epochs were done.",
+                        run.told.empty() ? "Whether the run ended is not known without its log.txt"
+                                         : "The run had not ended when this was written",
+                        epochs_done(run), run.setting("train.epochs", "?"))
+          : capitalised(run.ended) + (run.ended.ends_with('.') ? "" : ".");
   html += report_note(state + " " + dates_text(run));
   for (const std::string& problem : run.problems) {
     html += fmt::format("<p class=\"problem\">Not read: {}</p>\n", markup(problem));

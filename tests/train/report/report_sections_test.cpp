@@ -65,6 +65,7 @@ TEST(ReportSections, CommandsAreThoseThatTheRunAllows) {
   folder.write("config.yaml", "data: {train: d, val_split: 0.2}\nseed: 3\n");
   std::string page = page_of(folder);  // killed before its first checkpoint
   EXPECT_THAT(page, HasSubstr("0 of ? epochs are done on an unknown device."));
+  EXPECT_THAT(page, HasSubstr("Whether the run ended is not known without its log.txt: 0 of ?"));
   EXPECT_THAT(page, HasSubstr("/config.yaml data.train=PATH"));
   EXPECT_THAT(page, HasSubstr("<td class=\"value\">0.2 of each class, chosen by seed=3</td>"));
   EXPECT_THAT(page, Not(HasSubstr("--resume")));
