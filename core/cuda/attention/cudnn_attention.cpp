@@ -13,8 +13,6 @@ constexpr int64_t q_id = 1, k_id = 2, v_id = 3, bias_id = 4, y_id = 5, log_sum_e
 constexpr int64_t dy_id = 7, dq_id = 8, dk_id = 9, dv_id = 10, scale_id = 11, one_id = 12;
 constexpr int64_t delta_id = 13, dq_sum_id = 14, first_between = 15;
 
-constexpr size_t most_proposals = 16;
-
 int64_t padded(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
@@ -164,8 +162,8 @@ std::unique_ptr<CudnnAttention> CudnnAttention::make(const cudnn::Target& target
   const auto graph = made.finalize();
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const cudnn::Proposal& proposal : cudnn::proposals(*graph, heuristic, most_proposals)) {
-      auto plan = cudnn::Plan::make(graph, proposal.choice);
+    for (const cudnn::EngineChoice& engine : cudnn::proposals(*graph, heuristic)) {
+      auto plan = cudnn::Plan::make(graph, engine);
       if (!plan) continue;
       return std::unique_ptr<CudnnAttention>(
           new CudnnAttention(g, pass, deterministic, std::move(plan)));

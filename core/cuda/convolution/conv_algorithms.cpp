@@ -238,8 +238,7 @@ void ConvAlgorithms::propose(const ConvolutionRequest& request,
   const auto graph = search.pays(heuristic_seconds) ? graph_of(request) : nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     if (!graph || !search.pays(heuristic_seconds)) break;
-    for (const auto& engine :
-         convolution_engines(*graph, request, heuristic, options_.deterministic)) {
+    for (const auto& engine : cudnn::proposals(*graph, heuristic)) {
       if (!search.pays(0)) break;
       search.consider(engine.text(), [&] { return usable(graph, request, engine); });
     }
@@ -256,9 +255,8 @@ ConvAlgorithms::Pointer ConvAlgorithms::usable(std::shared_ptr<const cudnn::Oper
                                                const ConvolutionRequest& request,
                                                const cudnn::EngineChoice& engine) {
   const ConvolutionRequest even = padded_evenly(request);
-  auto algorithm = CudnnConvolution::make(std::move(graph), even, engine);
+  auto algorithm = CudnnConvolution::make(std::move(graph), even, engine, options_.deterministic);
   if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
-  if (!admissible(request, algorithm->notes(), options_.deterministic)) return nullptr;
   if (even == request) return algorithm;
   return std::make_unique<PaddedConvolution>(request, std::move(algorithm));
 }
@@ -267,8 +265,7 @@ ConvAlgorithms::Pointer ConvAlgorithms::first_engine(const ConvolutionRequest& r
   const auto graph = graph_of(request);
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const auto& engine :
-         convolution_engines(*graph, request, heuristic, options_.deterministic)) {
+    for (const auto& engine : cudnn::proposals(*graph, heuristic)) {
       if (auto algorithm = usable(graph, request, engine)) return algorithm;
     }
   }

@@ -35,8 +35,8 @@ class ConvAlgorithms final : public TimedAlgorithms<ConvolutionRequest, Convolut
   void prepare(const ConvolutionRequest& request, const ConvolutionOperands& operands) override;
 
   std::shared_ptr<const cudnn::OperationGraph> graph_of(const ConvolutionRequest& request);
-  /// Null where `engine` is not admissible() or cannot compute `request`, or needs too large a
-  /// workspace besides padded images. `graph` is graph_of(request).
+  /// Null where CudnnConvolution::make() is, or where the engine needs too large a workspace
+  /// besides padded images. `graph` is graph_of(request).
   Pointer usable(std::shared_ptr<const cudnn::OperationGraph> graph,
                  const ConvolutionRequest& request, const cudnn::EngineChoice& engine);
   Pointer first_engine(const ConvolutionRequest& request);

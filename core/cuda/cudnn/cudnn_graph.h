@@ -100,14 +100,8 @@ constexpr NumericalNotes note(cudnnBackendNumericalNote_t value) {
   return NumericalNotes{1} << value;
 }
 
-struct Proposal {
-  EngineChoice choice;
-  NumericalNotes notes = 0;
-};
-
-/// The engines that one heuristic proposes for a graph, best first; at most `most`.
-std::vector<Proposal> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic,
-                                size_t most);
+/// The engines that one heuristic proposes for a graph, best first.
+std::vector<EngineChoice> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic);
 
 struct Binding {
   int64_t id;
@@ -117,26 +111,29 @@ struct Binding {
 /// A compiled graph.
 class Plan {
  public:
-  /// Null when the engine does not support the graph (shared memory, alignment, version).
+  /// Null when the engine does not support the graph (shared memory, alignment, version) or has a
+  /// `refused` property.
   static std::unique_ptr<Plan> make(std::shared_ptr<const OperationGraph> graph,
-                                    const EngineChoice& choice);
+                                    const EngineChoice& choice, NumericalNotes refused = 0);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const EngineChoice& choice() const { return choice_; }
-  NumericalNotes notes() const { return notes_; }
   /// Enqueues the graph on the stream of its target's handle.
   void execute(std::span<const Binding> bindings, void* workspace) const;
 
  private:
-  Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice, NumericalNotes notes,
-       std::vector<Descriptor> parts, Descriptor plan);
+  Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice,
+       std::vector<Descriptor> parts, Descriptor plan)
+      : graph_(std::move(graph)),
+        choice_(std::move(choice)),
+        parts_(std::move(parts)),
+        plan_(std::move(plan)) {}
 
   std::shared_ptr<const OperationGraph> graph_;
   EngineChoice choice_;
-  NumericalNotes notes_;
   std::vector<Descriptor> parts_;  // engine, knobs, configuration
   Descriptor plan_;
-  int64_t workspace_bytes_ = 0;
+  int64_t workspace_bytes_ = plan_.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
 };
 
 }  // namespace whisker::cuda::cudnn

@@ -7,8 +7,6 @@ namespace {
 constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4, residual_id = 5;
 constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 
-constexpr size_t most_proposals = 64;  // the heuristics offer about forty
-
 cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
   return cudnn::nhwc(id, {g.n, g.h_out, g.w_out, g.c_out}, g.dtype);
 }
@@ -71,8 +69,9 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   return graph;
 }
 
-bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes,
-                bool deterministic) {
+std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
+    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
+    const cudnn::EngineChoice& engine, bool deterministic) {
   using cudnn::note;
   cudnn::NumericalNotes refused =
       note(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) | note(CUDNN_NUMERICAL_NOTE_FFT) |
@@ -83,26 +82,7 @@ bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes,
         note(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) | note(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   }
   if (deterministic) refused |= note(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
-  return (notes & refused) == 0;
-}
-
-std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
-                                                     const ConvolutionRequest& request,
-                                                     cudnnBackendHeurMode_t heuristic,
-                                                     bool deterministic) {
-  std::vector<cudnn::EngineChoice> engines;
-  for (cudnn::Proposal& proposal : cudnn::proposals(graph, heuristic, most_proposals)) {
-    if (admissible(request, proposal.notes, deterministic)) {
-      engines.push_back(std::move(proposal.choice));
-    }
-  }
-  return engines;
-}
-
-std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
-    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
-    const cudnn::EngineChoice& engine) {
-  auto plan = cudnn::Plan::make(std::move(graph), engine);
+  auto plan = cudnn::Plan::make(std::move(graph), engine, refused);
   if (!plan) return nullptr;
   return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
 }

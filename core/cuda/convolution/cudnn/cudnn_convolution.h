@@ -19,26 +19,18 @@ namespace whisker::cuda {
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request);
 
-/// True when an engine with these notes sums in f32, uses neither transforms (Winograd, FFT: larger
-/// rounding errors) nor tf32 unless allowed, and is deterministic where `deterministic`.
-bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes, bool deterministic);
-
-/// One heuristic's admissible() proposals for the graph.
-std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
-                                                     const ConvolutionRequest& request,
-                                                     cudnnBackendHeurMode_t heuristic,
-                                                     bool deterministic);
-
 class CudnnConvolution final : public ConvolutionAlgorithm {
  public:
-  /// Null when the engine does not support the graph.
+  /// Null unless the engine supports the graph, sums in f32, uses neither transforms (Winograd,
+  /// FFT: larger rounding errors) nor tf32 unless allowed, and is deterministic where
+  /// `deterministic`.
   static std::unique_ptr<CudnnConvolution> make(std::shared_ptr<const cudnn::OperationGraph> graph,
                                                 const ConvolutionRequest& request,
-                                                const cudnn::EngineChoice& engine);
+                                                const cudnn::EngineChoice& engine,
+                                                bool deterministic);
 
   std::string name() const override { return plan_->choice().text(); }
   int64_t workspace_bytes() const override { return plan_->workspace_bytes(); }
-  cudnn::NumericalNotes notes() const { return plan_->notes(); }
   void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override;
 
