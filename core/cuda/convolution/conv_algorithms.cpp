@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* unfused_name = "unfused";
 
-/// Max-pooling behind `g` as an epilogue computes it.
+/// The max-pooling of a pooled request.
 Pool2dGeometry pooling_behind(const Conv2dGeometry& g) {
   Pool2dGeometry pool{.n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out};
   pool.kernel_h = pool.kernel_w = pool.stride_h = pool.stride_w = 2;
@@ -28,12 +28,10 @@ class UnfusedConvolution final : public ConvolutionAlgorithm {
   std::string name() const override { return unfused_name; }
   void run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
            void* /*workspace*/) const override {
-    const Pool2dGeometry behind = pooling_behind(request_.geometry);
-    const Pool2dGeometry* const pool = request_.pooled ? &behind : nullptr;
     if (request_.pass == ConvolutionPass::forward) {
-      all_.forward_unfused(request_, pool, operands);
+      all_.forward_unfused(request_, operands);
     } else {
-      all_.backward_unfused(request_, pool, operands, {});
+      all_.backward_unfused(request_, operands, {});
     }
   }
 
@@ -92,17 +90,13 @@ class PaddedConvolution final : public ConvolutionAlgorithm {
   void copy(void* from, const Conv2dGeometry& of_from, void* to, const Conv2dGeometry& of_to,
             cudaStream_t stream) const {
     const auto image = [&](void* data, const Conv2dGeometry& g) {
-      return cudaPitchedPtr{.ptr = data,
-                            .pitch = row_bytes(g),
-                            .xsize = row_bytes(g),
-                            .ysize = static_cast<size_t>(g.h)};
+      return cudaPitchedPtr{data, row_bytes(g), row_bytes(g), static_cast<size_t>(g.h)};
     };
     cudaMemcpy3DParms copied{};
     copied.srcPtr = image(from, of_from);
     copied.dstPtr = image(to, of_to);
-    copied.extent = {.width = row_bytes(small_),
-                     .height = static_cast<size_t>(small_.h),
-                     .depth = static_cast<size_t>(small_.n)};
+    copied.extent = {row_bytes(small_), static_cast<size_t>(small_.h),
+                     static_cast<size_t>(small_.n)};
     copied.kind = cudaMemcpyDeviceToDevice;
     check(cudaMemcpy3DAsync(&copied, stream), "copying an image to or from a padded one");
   }
@@ -132,15 +126,10 @@ RowsGeometry rows_of(const Pool2dGeometry& p) {
 
 }  // namespace
 
-bool is_epilogue(const Pool2dGeometry& p) {
-  return p.is_square(2, 2) && p.pad_top == 0 && p.pad_left == 0 && p.h_out == p.h / 2 &&
-         p.w_out == p.w / 2 && p.n * p.h_out * p.w_out < int64_t{1} << 32;
-}
-
-void ConvAlgorithms::forward_unfused(const ConvolutionRequest& request, const Pool2dGeometry* pool,
+void ConvAlgorithms::forward_unfused(const ConvolutionRequest& request,
                                      const ConvolutionOperands& operands) {
   const ActivationSpec f = request.geometry.activation;
-  if (!pool) {
+  if (!request.pooled) {
     ConvolutionOperands plain = operands;  // bias and residual come with the activation
     plain.b = nullptr;
     plain.residual = nullptr;
@@ -151,40 +140,35 @@ void ConvAlgorithms::forward_unfused(const ConvolutionRequest& request, const Po
   // cuDNN fuses relu into the convolution. Any other activation runs after the pooling, on fewer
   // elements.
   const bool first = f.kind == Activation::relu;
+  const Pool2dGeometry pool = pooling_behind(request.geometry);
   const Scratch z(allocator_, result_bytes(request.geometry));
   ConvolutionRequest unpooled = request;
   unpooled.pooled = false;
   if (!first) unpooled.geometry.activation = {};
   run(unpooled, {.x = operands.x, .w = operands.w, .b = operands.b, .y = z.data()});
-  pool2d_forward(context_, *pool, z.data(), operands.y, operands.argmax);
+  pool2d_forward(context_, pool, z.data(), operands.y, operands.argmax);
   if (first) return;
-  bias_activation(rows_of(*pool), f, nullptr, nullptr, operands.y, context_.stream());
+  bias_activation(rows_of(pool), f, nullptr, nullptr, operands.y, context_.stream());
 }
 
-void ConvAlgorithms::backward_unfused(const ConvolutionRequest& weights, const Pool2dGeometry* pool,
+void ConvAlgorithms::backward_unfused(const ConvolutionRequest& weights,
                                       const ConvolutionOperands& of_weights,
                                       const ConvolutionOperands& of_input) {
   const Conv2dGeometry& g = weights.geometry;
+  const Pool2dGeometry pool = pooling_behind(g);
   const ActivationSpec f = g.activation;
   void* dz = of_weights.y;  // (N, h_out, w_out, c_out), before activation and pooling
   std::optional<Scratch> scratch;
   const bool convolves = of_weights.w || of_input.x;
-  if (convolves && (pool || f.kind != Activation::none)) {
+  if (convolves && (weights.pooled || f.kind != Activation::none)) {
     dz = scratch.emplace(allocator_, result_bytes(g)).data();
   }
-  if (!pool || !convolves) {  // each window has one argmax: db is the sum of their gradients
-    output_gradient(pool ? rows_of(*pool) : rows_of(g), f, of_weights.output, of_weights.y,
+  if (weights.pooled && convolves) {
+    window_gradient(pool, f, of_weights.output, of_weights.y, of_weights.argmax, dz, of_weights.b,
+                    context_, allocator_);
+  } else {  // each window has one argmax: db is the sum of their gradients
+    output_gradient(weights.pooled ? rows_of(pool) : rows_of(g), f, of_weights.output, of_weights.y,
                     scratch ? dz : nullptr, of_weights.b, context_, allocator_);
-  } else if (is_epilogue(*pool)) {
-    window_gradient(*pool, f, of_weights.output, of_weights.y, of_weights.argmax, dz, of_weights.b,
-                    context_, allocator_);
-  } else {
-    const RowsGeometry rows = rows_of(*pool);
-    const Scratch windows(allocator_,
-                          rows.rows * rows.channels * static_cast<int64_t>(size_of(g.dtype)));
-    output_gradient(rows, f, of_weights.output, of_weights.y, windows.data(), of_weights.b,
-                    context_, allocator_);
-    pool2d_backward(context_, *pool, of_weights.argmax, windows.data(), dz);
   }
   if (of_weights.w) run(weights.plain(), {.x = of_weights.x, .w = of_weights.w, .y = dz});
   if (of_input.x) {
