@@ -1,22 +1,12 @@
-// One way to compute a request, and the GPU that it runs on.
+// One way to compute a request.
 #pragma once
 
-#include <cstddef>
+#include "core/cuda/runtime/context.h"
+
 #include <cstdint>
 #include <string>
 
-#include <cuda_runtime_api.h>
-
 namespace whisker::cuda {
-
-/// Stream and GPU of an algorithm's run.
-struct KernelSite {
-  cudaStream_t stream = nullptr;
-  int multiprocessors = 1;
-  int capability = 0;                       ///< as Context::capability
-  size_t shared_bytes = 48 * 1024;          ///< of shared memory that a block may ask for
-  size_t multiprocessor_bytes = 64 * 1024;  ///< of shared memory of a multiprocessor
-};
 
 template <class Operands>
 class Algorithm {

@@ -257,8 +257,8 @@ ConvAlgorithms::Pointer ConvAlgorithms::first_engine(const ConvolutionRequest& r
 }
 
 ConvAlgorithms::Pointer ConvAlgorithms::own_kernel(const ConvolutionRequest& request) const {
-  if (auto algorithm = few_channels_conv(request, site())) return algorithm;
-  return depthwise_convolution(request, site());
+  if (auto algorithm = few_channels_conv(request, context_.site())) return algorithm;
+  return depthwise_convolution(request, context_.site());
 }
 
 ConvAlgorithms::Pointer ConvAlgorithms::last_resort(const ConvolutionRequest& request) {

@@ -372,9 +372,7 @@ void backward_weights_mma(const KernelSite& site, const Conv2dGeometry& g, const
     const auto bytes = static_cast<size_t>(split.shared_bytes());
     allow_shared_memory(kernel, bytes);
     const dim3 grid(static_cast<unsigned>(split.slices), static_cast<unsigned>(split.chunks));
-    const LaunchTarget target{
-        .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
-    launch_pdl(target, grid, mma_threads, kernel, g, split, norm, x, dy, partial);
+    launch_pdl(site, {grid, mma_threads, bytes}, kernel, g, split, norm, x, dy, partial);
   }
 }
 

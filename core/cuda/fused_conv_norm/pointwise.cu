@@ -149,37 +149,31 @@ void with_least(int64_t size, const Fn& fn) {
   ((size <= Sizes && (fn.template operator()<Sizes>(), true)) || ...);
 }
 
-LaunchTarget target_of(const Context& context, size_t shared_bytes = 0) {
-  return {
-      .stream = context.stream(), .capability = context.capability(), .shared_bytes = shared_bytes};
-}
-
 /// A kernel's blocks of `threads` threads and `elements` elements of shared memory each: as many as
 /// are resident at once; at most one per tile, and at most `most` but one per multiprocessor.
 template <class Kernel>
 struct Launch {
+  KernelSite site;
   Kernel* kernel;
-  int threads;
-  LaunchTarget target;
-  unsigned blocks;
+  Blocks blocks;
 
-  Launch(const Context& context, Kernel* function, const Tiles& t, int thread_count, int elements,
+  Launch(const Context& context, Kernel* function, const Tiles& t, int threads, int elements,
          int64_t most = std::numeric_limits<int64_t>::max())
-      : kernel(function),
-        threads(thread_count),
-        target(target_of(context, static_cast<size_t>(elements) * 2)) {
-    allow_shared_memory(kernel, target.shared_bytes);
+      : site(context.site()),
+        kernel(function),
+        blocks(1, static_cast<unsigned>(threads), static_cast<size_t>(elements) * 2) {
+    allow_shared_memory(kernel, blocks.shared_bytes);
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads,
-                                                        target.shared_bytes),
+                                                        blocks.shared_bytes),
           "asking for resident blocks");
-    const int64_t multiprocessors = context.multiprocessors();
-    blocks = static_cast<unsigned>(std::min(
+    const int64_t multiprocessors = site.multiprocessors;
+    blocks.grid.x = static_cast<unsigned>(std::min(
         {t.count, std::max(resident, 1) * multiprocessors, std::max(most, multiprocessors)}));
   }
   template <class... Arguments>
   void operator()(const Arguments&... arguments) const {
-    launch_pdl(target, blocks, static_cast<unsigned>(threads), kernel, arguments...);
+    launch_pdl(site, blocks, kernel, arguments...);
   }
 };
 
@@ -191,11 +185,11 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;
   const Launch launch(context, forward_kernel<T, Outputs>, t, forward_threads,
                       (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
-  const int64_t slices = int64_t{launch.blocks} * (forward_threads / 32 / parts);
+  const int64_t slices = int64_t{launch.blocks.grid.x} * (forward_threads / 32 / parts);
   const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
   launch(t, o.norm, static_cast<const T*>(o.x), static_cast<const T*>(o.w), static_cast<T*>(o.y),
          partial.as<double2>());
-  add_slices<double2>(target_of(context), partial.data(), slices, t.c_out,
+  add_slices<double2>(launch.site, partial.data(), slices, t.c_out,
                       StoreSums{t.c_out, static_cast<double>(t.rows), o.sums});
 }
 
@@ -216,10 +210,10 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
     const Launch launch(context, gradient_sums_kernel<T, Units>, t, threads,
                         2 * t.tile_rows * (pitch + dy_pitch),
                         t.rows * t.c / (16 * int64_t{outputs} * parts));
-    const int64_t slices = int64_t{launch.blocks} * parts;
+    const int64_t slices = int64_t{launch.blocks.grid.x} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
     launch(t, o.norm, x, w, dy, partial.as<float>());
-    add_slices<float>(target_of(context), partial.data(), slices, outputs,
+    add_slices<float>(launch.site, partial.data(), slices, outputs,
                       StoreGradients<T>{t, o.norm, static_cast<T*>(dw), o.norm_gradients.dgamma,
                                         o.norm_gradients.dbeta, coefficients.as<float>()});
   }

@@ -128,9 +128,7 @@ template <class... Parameters, class... Arguments>
 void launch_few_channels(const KernelSite& site, size_t bytes, int blocks,
                          void (*kernel)(Parameters...), const Arguments&... arguments) {
   allow_shared_memory(kernel, bytes);
-  const LaunchTarget target{
-      .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
-  launch_pdl(target, static_cast<unsigned>(blocks), block_threads, kernel, arguments...);
+  launch_pdl(site, {static_cast<unsigned>(blocks), block_threads, bytes}, kernel, arguments...);
   check_launch("few-channel convolution");
 }
 

@@ -190,8 +190,7 @@ void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOp
                                         .sums = static_cast<float*>(workspace)};
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
                         few_channels_weights_kernel<T, S, Filters, Pooled>, p, arguments);
-    add_slices<float>({.stream = site.stream, .capability = site.capability}, workspace, blocks,
-                      weights + g.c_out,
+    add_slices<float>(site, workspace, blocks, weights + g.c_out,
                       StoreGradients<T>{weights, static_cast<T*>(operands.w),
                                         static_cast<T*>(g.bias ? operands.b : nullptr)});
   });
