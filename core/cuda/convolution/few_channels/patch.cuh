@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
-#include "core/cuda/device_code/async_copy.cuh"
 #include "core/cuda/device_code/mma.cuh"
 
 #include <cstdint>
@@ -61,32 +60,6 @@ __device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x
     patch[item] = value;
     if (shifted && item > 0) shifted[item - 1] = value;
   });
-}
-
-/// Where each row of a patch is copied in packs from a multiple of 8 elements of x on: elements per
-/// row.
-template <class S>
-__host__ __device__ constexpr int copied_pitch(int tile_columns) {
-  return (patch_pitch<S>(tile_columns) + 14) / 8 * 8;
-}
-/// Starts copies of the patch of `tile`; returns where in a row it begins. For 16-bit types and
-/// rows of x that are whole packs.
-template <class S, class T>
-__device__ int copy_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch) {
-  const int packs = copied_pitch<S>(p.tile_columns) / 8;  // of a row
-  const int count = patch_rows<S>(p.tile_rows) * packs;
-  const int row_elements = p.w * S::channels;
-  const int begin = (tile.column * S::stride - p.pad_left) * S::channels, skipped = begin & 7;
-  const SmallDivisor by_packs(packs);
-  for (int item = static_cast<int>(threadIdx.x); item < count; item += block_threads) {
-    const int patch_row = by_packs.quotient(item);
-    const int row = tile.row * S::stride - p.pad_top + patch_row;
-    const int at = begin - skipped + (item - patch_row * packs) * 8;
-    const bool inside = row >= 0 && row < p.h && at >= 0 && at < row_elements;
-    const int64_t offset = (int64_t{tile.image} * p.h + row) * row_elements + at;
-    start_copy(patch + item * 8, inside ? x + offset : x, inside);
-  }
-  return skipped;
 }
 
 }  // namespace whisker::cuda

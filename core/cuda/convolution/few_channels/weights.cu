@@ -61,11 +61,9 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   T* const dz = reinterpret_cast<T*>(memory);
   T* const patch = dz + dz_elements<Filters>(p);
-  // Copies without registers where nothing is computed on the way.
+  // Copied without registers where nothing is computed on the way.
   const bool copies_dz = sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db;
-  const bool copies_patch =
-      copies_dz && p.w * S::channels % 8 == 0 && reinterpret_cast<uintptr_t>(arguments.x) % 16 == 0;
-  const int pitch = copies_patch ? copied_pitch<S>(p.tile_columns) : patch_pitch<S>(p.tile_columns);
+  const int pitch = patch_pitch<S>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp % Split::groups, part = warp / Split::groups;
   static_assert(Split::groups * Split::position_groups == block_warps);
@@ -76,13 +74,8 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   for (int at = block; at < tiles; at += blocks) {
     const ConvTile tile = tile_of(p, at);
     __syncthreads();  // all threads have read the last tile
-    int skipped = 0;  // elements before the patch in its rows
     if (copies_dz) copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
-    if (copies_patch) {
-      skipped = copy_patch<S>(p, tile, arguments.x, patch);
-    } else {
-      fill_patch<S, T>(p, tile, arguments.x, patch, nullptr);
-    }
+    fill_patch<S, T>(p, tile, arguments.x, patch, nullptr);
     if (copies_dz) {
       wait_for_copies();
     } else {
@@ -94,8 +87,8 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
     for (int step = part; step < steps; step += Split::position_groups) {
       const int row = step / steps_across, column = step % steps_across * 16;
       Split::multiply(dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
-                      patch + skipped + row * S::stride * pitch + column * S::stride * S::channels,
-                      pitch, group, acc);
+                      patch + row * S::stride * pitch + column * S::stride * S::channels, pitch,
+                      group, acc);
     }
   }
 
@@ -129,7 +122,7 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
 /// Bytes of a tile's dz and patch.
 template <class T, class S, int Filters>
 size_t tile_bytes(const ConvTiling& p) {
-  const int patch = patch_rows<S>(p.tile_rows) * copied_pitch<S>(p.tile_columns);
+  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<S>(p.tile_columns);
   return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
 }
 

@@ -55,9 +55,8 @@ TEST_F(CudaConvolution, AgreesInTf32WithoutLibraries) {
   expect_agree("without libraries, tf32", few_channels, 8 * 0x1p-11);
 }
 
-// Weight gradients of first layers alone, without bias and activation: 16-bit tiles are copied past
-// the registers. Rows of images that are whole packs, from the first or another element of a pack
-// on, and rows that are not; several tiles in each direction, filters that fill none.
+// Weight gradients of first layers alone, without bias and activation: 16-bit tiles of dy are copied
+// past the registers. Several tiles in each direction, filters that fill none.
 TEST_F(CudaConvolution, OfFirstLayersWithoutBiasAgrees) {
   CudaOptions options = exact_options();
   options.tf32 = true;
