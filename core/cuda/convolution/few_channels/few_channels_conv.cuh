@@ -55,26 +55,6 @@ __device__ inline ConvTile tile_of(const ConvTiling& p, int tile) {
           .column = across * p.tile_columns};
 }
 
-/// The supported activations: none, relu and leaky_relu. With all others, unrolled over a lane's
-/// elements, the code would not fit the instruction cache.
-struct LeakyRelu {
-  bool flat;    // 0 below 0: relu
-  float slope;  // else the slope there
-
-  __device__ float operator()(float x) const {
-    return x < 0 ? (flat ? 0.0f : slope * x) : x;  // keeps NaN
-  }
-  /// f'(x) dy, of y = f(x).
-  __device__ float gradient(float y, float dy) const {
-    if (flat) return y <= 0 ? 0.0f : dy;
-    return y > 0 ? dy : slope * dy;
-  }
-};
-inline LeakyRelu leaky_relu_of(ActivationSpec f) {
-  return {.flat = f.kind == Activation::relu,
-          .slope = f.kind == Activation::leaky_relu ? f.slope : 1.0f};
-}
-
 /// Rows of the patch and elements per row, even, including the last column's last unit.
 template <class S>
 __host__ __device__ constexpr int patch_rows(int tile_rows) {

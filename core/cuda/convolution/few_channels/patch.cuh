@@ -56,7 +56,7 @@ __device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x
     return x[(int64_t{tile.image} * p.h + row) * row_elements + at];
   };
   for_each_item<8>(patch_rows<S>(p.tile_rows) * pitch, load, [&](int item, T element) {
-    const T value = operand(element);
+    const T value = mma_operand(element);
     patch[item] = value;
     if (shifted && item > 0) shifted[item - 1] = value;
   });

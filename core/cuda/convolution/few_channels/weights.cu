@@ -174,11 +174,14 @@ void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOp
                           const KernelSite& site, void* workspace) {
   const Conv2dGeometry& g = request.geometry;
   const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
+  const void* const relu_result = g.activation.kind == Activation::relu ? operands.output : nullptr;
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
     const ConvTiling p = weights_positions<T, S, Filters>(g, site);
     const int blocks = std::min(tile_count(p), most_blocks);
     const WeightsArguments<T> arguments{.x = static_cast<const T*>(operands.x),
-                                        .dz = gradient_operands<T>(g.activation, operands),
+                                        .dz = {.dy = static_cast<const T*>(operands.y),
+                                               .y = static_cast<const T*>(relu_result),
+                                               .argmax = static_cast<uint8_t*>(operands.argmax)},
                                         .wants_db = g.bias && operands.b,
                                         .sums = static_cast<float*>(workspace)};
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
