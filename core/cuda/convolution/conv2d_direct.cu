@@ -2,6 +2,7 @@
 // per element of dw. Sums run in a fixed order: results are deterministic.
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/launch.h"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
@@ -71,7 +72,6 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
   const int64_t group_in = g.c / g.groups;
   const int64_t group_out = g.c_out / g.groups;
   const int64_t count = g.c_out * g.kernel_h * g.kernel_w * group_in;
-  __shared__ float sums[block_threads];
   for (int64_t at = blockIdx.x; at < count; at += gridDim.x) {
     const auto [k, p, q, c] = Element(at, g.kernel_h, g.kernel_w, group_in);
     const int64_t channel = k / group_out * group_in + c;
@@ -85,13 +85,8 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
       sum += to_f32(x[((y.image * g.h + row) * g.w + column) * g.c + channel]) *
              to_f32(dy[position * g.c_out + k]);
     }
-    sums[threadIdx.x] = sum;
-    for (unsigned half = block_threads / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    if (threadIdx.x == 0) dw[at] = from_f32<T>(sums[0]);
-    __syncthreads();
+    sum = group_sum<block_threads>(sum);
+    if (threadIdx.x == 0) dw[at] = from_f32<T>(sum);
   }
 }
 

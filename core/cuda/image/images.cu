@@ -2,6 +2,7 @@
 // counts is that neighbouring threads read neighbouring samples. This file is compiled without
 // contraction to fused multiply-adds: results are the host's, bit by bit, but for the order in
 // which the mean gray is summed.
+#include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/image/images.h"
@@ -127,7 +128,7 @@ __device__ PlacedImage placed_image(const ImageLaunch& launch, int n) {
 }
 
 // The mean gray before the image's contrast step number `number`. One block per image, summed
-// in one order: each thread its own pixels, then a tree.
+// in one order: each thread its own pixels, then warps.
 __global__ void __launch_bounds__(mean_threads)
     mean_gray(const __grid_constant__ ImageLaunch launch, int number) {
   const auto n = static_cast<int>(blockIdx.x);
@@ -145,16 +146,8 @@ __global__ void __launch_bounds__(mean_threads)
     const Rgb pixel = jittered_pixel(record, image, means, step, i / image.width, i % image.width);
     sum += static_cast<double>(jitter_gray(pixel.v));
   }
-  __shared__ double sums[mean_threads];
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  for (unsigned half = mean_threads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) {
-    means[step] = sums[0] / (static_cast<double>(image.height) * image.width);
-  }
+  sum = group_sum<mean_threads>(sum);
+  if (threadIdx.x == 0) means[step] = sum / (static_cast<double>(image.height) * image.width);
 }
 
 __device__ Rgb finished(const ImageLaunch& launch, int n, int y, int x) {
