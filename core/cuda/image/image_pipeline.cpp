@@ -72,7 +72,7 @@ ImagePlan plan_images(std::span<const ImageRecord> records,
 }  // namespace
 
 CudaImagePipeline::CudaImagePipeline(Context& context, Allocator& allocator)
-    : context_(context), slots_{Slot(allocator), Slot(allocator)}, work_(allocator) {
+    : context_(context), allocator_(allocator) {
   check(cudaStreamCreateWithFlags(&placing_, cudaStreamNonBlocking), "making the placing stream");
 }
 
@@ -83,24 +83,11 @@ CudaImagePipeline::~CudaImagePipeline() {
   cudaStreamDestroy(placing_);
 }
 
-bool CudaImagePipeline::Block::grow(int64_t bytes) {
-  if (bytes <= bytes_) return false;
-  allocator_.deallocate(std::exchange(memory_, nullptr), std::exchange(bytes_, 0),
-                        MemoryCategory::input);
-  const int64_t wanted = bytes + bytes / 8;
-  memory_ = static_cast<uint8_t*>(allocator_.allocate(wanted, MemoryCategory::input));
-  bytes_ = wanted;
+bool CudaImagePipeline::grow(std::optional<Scratch>& memory, int64_t bytes) {
+  if (memory && bytes <= memory->bytes()) return false;
+  memory.reset();
+  memory.emplace(allocator_, bytes + bytes / 8, MemoryCategory::input);
   return true;
-}
-
-// Before anything of this or a later batch is resampled. The memory they go to may have just been
-// allocated.
-void CudaImagePipeline::keep_copies(const ImageBatch& batch, const Slot& slot) const {
-  for (const ImageCopy& copy : batch.copies) {
-    check(cudaMemcpyAsync(copy.target, slot.bytes.memory() + copy.at,
-                          static_cast<size_t>(copy.bytes), cudaMemcpyDeviceToDevice, placing_),
-          "keeping images on the GPU");
-  }
 }
 
 void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void> keeper,
@@ -133,10 +120,13 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
   const int64_t weight_bytes = aligned(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
   const int64_t pixel_bytes = aligned(int64_t{3} * count * height * width);
   const int64_t mean_bytes = count * most_jitter_steps * static_cast<int64_t>(sizeof(double));
-  bool allocated = slot.bytes.grow(aligned(bytes) + planned_bytes);
-  allocated = slot.placed.grow(pixel_bytes + mean_bytes) || allocated;
-  allocated = work_.grow(weight_bytes + plan.between_bytes) || allocated;
-  uint8_t* const device_planned = slot.bytes.memory() + aligned(bytes);
+  bool allocated = grow(slot.bytes, aligned(bytes) + planned_bytes);
+  allocated = grow(slot.placed, pixel_bytes + mean_bytes) || allocated;
+  allocated = grow(work_, weight_bytes + plan.between_bytes) || allocated;
+  auto* const device_bytes = slot.bytes->as<uint8_t>();
+  auto* const work = work_->as<uint8_t>();
+  auto* const placed = slot.placed->as<uint8_t>();
+  uint8_t* const device_planned = device_bytes + aligned(bytes);
 
   const cudaStream_t copying = context_.copy_stream();
   const cudaStream_t computing = context_.stream();
@@ -148,8 +138,8 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
   }
   slot.keeper = std::move(keeper);
   for (const ImagePiece& piece : batch.pieces) {
-    check(cudaMemcpyAsync(slot.bytes.memory() + piece.at, piece.host,
-                          static_cast<size_t>(piece.bytes), cudaMemcpyHostToDevice, copying),
+    check(cudaMemcpyAsync(device_bytes + piece.at, piece.host, static_cast<size_t>(piece.bytes),
+                          cudaMemcpyHostToDevice, copying),
           "copying images to the GPU");
   }
   check(cudaMemcpyAsync(device_planned, slot.planned.get(), static_cast<size_t>(planned_bytes),
@@ -157,15 +147,21 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
         "copying image records to the GPU");
   slot.copied.record(copying);
   slot.copied.make_wait(placing_);
-  keep_copies(batch, slot);
+  // Before anything of this or a later batch is resampled. The memory they go to may have just been
+  // allocated.
+  for (const ImageCopy& copy : batch.copies) {
+    check(cudaMemcpyAsync(copy.target, device_bytes + copy.at, static_cast<size_t>(copy.bytes),
+                          cudaMemcpyDeviceToDevice, placing_),
+          "keeping images on the GPU");
+  }
 
   const kernels::ImageLaunch launch{
       .images = reinterpret_cast<const kernels::PlannedImage*>(device_planned),
-      .bytes = slot.bytes.memory(),
-      .weights = reinterpret_cast<int32_t*>(work_.memory()),
-      .between = work_.memory() + weight_bytes,
-      .placed = slot.placed.memory(),
-      .means = reinterpret_cast<double*>(slot.placed.memory() + pixel_bytes),
+      .bytes = device_bytes,
+      .weights = reinterpret_cast<int32_t*>(work),
+      .between = work + weight_bytes,
+      .placed = placed,
+      .means = reinterpret_cast<double*>(placed + pixel_bytes),
       .count = static_cast<int>(count),
       .height = height,
       .width = width,

@@ -149,15 +149,16 @@ char* allocated_by_driver(int64_t bytes);
 std::unique_ptr<CapturedGraph> captured(Context& context, Allocator& allocator,
                                         const std::function<void()>& work);
 
-/// Device memory for the length of a scope, counted as workspace. Work enqueued on the compute
+/// Device memory for the length of a scope. Work enqueued on the compute
 /// stream within the scope may use it: its next user is ordered after that.
 class Scratch {
  public:
-  Scratch(Allocator& allocator, int64_t bytes)
+  Scratch(Allocator& allocator, int64_t bytes, MemoryCategory category = MemoryCategory::workspace)
       : allocator_(&allocator),
         bytes_(bytes),
-        data_(allocator.allocate(bytes, MemoryCategory::workspace)) {}
-  ~Scratch() { allocator_->deallocate(data_, bytes_, MemoryCategory::workspace); }
+        category_(category),
+        data_(allocator.allocate(bytes, category)) {}
+  ~Scratch() { allocator_->deallocate(data_, bytes_, category_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
@@ -171,6 +172,7 @@ class Scratch {
  private:
   Allocator* allocator_;
   int64_t bytes_;
+  MemoryCategory category_;
   void* data_;
 };
 
