@@ -109,30 +109,18 @@ void OperationGraph::convolution(ConvolutionPass pass, const Conv2dGeometry& g, 
   op.finalize("a pass of a convolution");
 }
 
-const Descriptor& OperationGraph::function(cudnnPointwiseMode_t f) {
+void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor* b,
+                               const Descriptor& y) {
   Descriptor& function = parts_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.set(CUDNN_ATTR_POINTWISE_MODE, f);
   function.set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute_type);
   function.finalize("a pointwise function");
-  return function;
-}
-
-void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y) {
-  operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-            {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function(f)},
-             {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
-             {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}})
-      .finalize("an operation on a tensor");
-}
-
-void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
-                               const Descriptor& y) {
-  operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-            {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function(f)},
-             {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
-             {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b},
-             {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}})
-      .finalize("an operation on two tensors");
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                             {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function},
+                              {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+                              {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}});
+  if (b) op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  op.finalize("a pointwise operation");
 }
 
 void OperationGraph::reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y) {

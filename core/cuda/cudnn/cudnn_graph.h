@@ -54,9 +54,13 @@ class OperationGraph {
   void convolution(ConvolutionPass pass, const Conv2dGeometry& g, const Descriptor& x,
                    const Descriptor& w, const Descriptor& y);
   /// y = f(x) and f(x, b), b broadcast, in f32.
-  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y) {
+    pointwise(f, x, nullptr, y);
+  }
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
-                 const Descriptor& y);
+                 const Descriptor& y) {
+    pointwise(f, x, &b, y);
+  }
   /// Over the axes where y has extent 1, in f32.
   void reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y);
   /// y = x of the same elements in other extents and strides.
@@ -74,7 +78,8 @@ class OperationGraph {
   /// An operation with its tensors and what describes it, not yet finalized.
   using Parts = std::initializer_list<std::pair<cudnnBackendAttributeName_t, const Descriptor&>>;
   Descriptor& operation(cudnnBackendDescriptorType_t type, Parts parts);
-  const Descriptor& function(cudnnPointwiseMode_t f);
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor* b,
+                 const Descriptor& y);
 
   Target target_;
   std::deque<Descriptor> parts_;  // all that the graph refers to
