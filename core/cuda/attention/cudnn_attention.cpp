@@ -2,6 +2,8 @@
 // API", "Fused Flash Attention fprop" and "bprop"). An engine may take others and compute nonsense.
 #include "core/cuda/attention/cudnn_attention.h"
 
+#include "core/cuda/memory/allocator.h"
+
 namespace whisker::cuda {
 namespace {
 
@@ -12,10 +14,6 @@ using Axes = std::array<int64_t, 4>;
 constexpr int64_t q_id = 1, k_id = 2, v_id = 3, bias_id = 4, y_id = 5, log_sum_exp_id = 6;
 constexpr int64_t dy_id = 7, dq_id = 8, dk_id = 9, dv_id = 10, scale_id = 11, one_id = 12;
 constexpr int64_t delta_id = 13, dq_sum_id = 14, first_between = 15;
-
-int64_t padded(int64_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
 
 Axes transposed(const Axes& x) {
   return {x[0], x[1], x[3], x[2]};
@@ -177,8 +175,8 @@ CudnnAttention::CudnnAttention(const AttentionGeometry& g, AttentionPass pass, b
     : g_(g), pass_(pass), plan_(std::move(plan)) {
   if (pass == AttentionPass::forward) return;
   const int64_t rows = g.batch * g.heads * g.tokens;
-  delta_bytes_ = padded(rows * 4);
-  if (!deterministic) dq_bytes_ = padded(rows * g.head_size * 4);
+  delta_bytes_ = aligned_bytes(rows * 4);
+  if (!deterministic) dq_bytes_ = aligned_bytes(rows * g.head_size * 4);
 }
 
 void CudnnAttention::run(const AttentionOperands& operands, void* workspace) const {

@@ -81,10 +81,8 @@ class PaddedConvolution final : public ConvolutionAlgorithm {
   size_t row_bytes(const Conv2dGeometry& g) const {
     return static_cast<size_t>(g.w * g.c) * size_of(g.dtype);
   }
-  /// The larger x, in whole units of the allocator's alignment.
   int64_t image_bytes() const {
-    const int64_t bytes = large_.n * large_.h * static_cast<int64_t>(row_bytes(large_));
-    return (bytes + 255) / 256 * 256;
+    return aligned_bytes(large_.n * large_.h * static_cast<int64_t>(row_bytes(large_)));
   }
   /// What both images have: all of the smaller.
   void copy(void* from, const Conv2dGeometry& of_from, void* to, const Conv2dGeometry& of_to,

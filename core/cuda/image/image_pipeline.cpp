@@ -10,11 +10,6 @@
 namespace whisker::cuda {
 namespace {
 
-int64_t aligned(int64_t bytes) {
-  constexpr int64_t alignment = 256;
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 void check_extents(const ImageBatch& batch, const Tensor& inputs) {
   constexpr int64_t most_images = 65535;  // of a launch's grid
   const int64_t pixels = inputs.extent(1) * inputs.extent(2);
@@ -117,16 +112,16 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
       plan_images(batch.records, {slot.planned.get(), static_cast<size_t>(count)});
   const auto height = static_cast<int>(inputs.extent(1));
   const auto width = static_cast<int>(inputs.extent(2));
-  const int64_t weight_bytes = aligned(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
-  const int64_t pixel_bytes = aligned(int64_t{3} * count * height * width);
+  const int64_t weight_bytes = aligned_bytes(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
+  const int64_t pixel_bytes = aligned_bytes(int64_t{3} * count * height * width);
   const int64_t mean_bytes = count * most_jitter_steps * static_cast<int64_t>(sizeof(double));
-  bool allocated = grow(slot.bytes, aligned(bytes) + planned_bytes);
+  bool allocated = grow(slot.bytes, aligned_bytes(bytes) + planned_bytes);
   allocated = grow(slot.placed, pixel_bytes + mean_bytes) || allocated;
   allocated = grow(work_, weight_bytes + plan.between_bytes) || allocated;
   auto* const device_bytes = slot.bytes->as<uint8_t>();
   auto* const work = work_->as<uint8_t>();
   auto* const placed = slot.placed->as<uint8_t>();
-  uint8_t* const device_planned = device_bytes + aligned(bytes);
+  uint8_t* const device_planned = device_bytes + aligned_bytes(bytes);
 
   const cudaStream_t copying = context_.copy_stream();
   const cudaStream_t computing = context_.stream();

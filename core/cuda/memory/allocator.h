@@ -149,6 +149,11 @@ char* allocated_by_driver(int64_t bytes);
 std::unique_ptr<CapturedGraph> captured(Context& context, Allocator& allocator,
                                         const std::function<void()>& work);
 
+/// `bytes` in whole units of the allocator's alignment: where another part of a block may begin.
+constexpr int64_t aligned_bytes(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
 /// Device memory for the length of a scope. Work enqueued on the compute
 /// stream within the scope may use it: its next user is ordered after that.
 class Scratch {
