@@ -2,8 +2,7 @@
 // only at each window's argmax. See Note [Few-channel convolutions].
 #pragma once
 
-#include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/convolution/few_channels/patch.cuh"
+#include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/device_code/async_copy.cuh"
 #include "core/cuda/device_code/packed.cuh"
 

@@ -11,6 +11,7 @@
 
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
@@ -63,6 +64,59 @@ __host__ __device__ constexpr int patch_rows(int tile_rows) {
 template <class S>
 __host__ __device__ constexpr int patch_pitch(int tile_columns) {
   return ((tile_columns - 1) * S::stride * S::channels + 8 * S::units + 1) / 2 * 2;
+}
+
+/// Divides small numbers by one that is only known at run time: exact while number and quotient
+/// times divisor stay below 2^20.
+class SmallDivisor {
+ public:
+  __device__ explicit SmallDivisor(int divisor) : inverse_(1.0f / static_cast<float>(divisor)) {}
+  __device__ int quotient(int number) const {
+    return static_cast<int>((static_cast<float>(number) + 0.5f) * inverse_);
+  }
+
+ private:
+  float inverse_;
+};
+
+/// Calls use(item, load(item)) for items 0 to count - 1, split over the block's threads: each
+/// starts `Together` loads before it uses the first. load() is also called with items from count
+/// on.
+template <int Together, class Load, class Use>
+__device__ void for_each_item(int count, const Load& load, const Use& use) {
+  for (int first = static_cast<int>(threadIdx.x); first < count;
+       first += Together * block_threads) {
+    decltype(load(0)) loaded[Together];
+#pragma unroll
+    for (int k = 0; k < Together; ++k) loaded[k] = load(first + k * block_threads);
+#pragma unroll
+    for (int k = 0; k < Together; ++k) {
+      const int item = first + k * block_threads;
+      if (item < count) use(item, loaded[k]);
+    }
+  }
+}
+
+/// Fills the patch of `tile` from x (N,H,W,C); `shifted`, when not null, gets a copy one
+/// element to the left, so that pairs at odd elements can be read as one word.
+template <class S, class T>
+__device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch,
+                           T* shifted) {
+  const int pitch = patch_pitch<S>(p.tile_columns), row_elements = p.w * S::channels;
+  const int first_row = tile.row * S::stride - p.pad_top;
+  const int first = (tile.column * S::stride - p.pad_left) * S::channels;
+  const SmallDivisor by_pitch(pitch);
+  const auto load = [&](int item) {
+    const int patch_row = by_pitch.quotient(item), row = first_row + patch_row;
+    const int at = first + item - patch_row * pitch;
+    if (row < 0 || row >= p.h || at < 0 || at >= row_elements) return from_f32<T>(0.0f);
+    return x[(int64_t{tile.image} * p.h + row) * row_elements + at];
+  };
+  for_each_item<8>(patch_rows<S>(p.tile_rows) * pitch, load, [&](int item, T element) {
+    const T value = mma_operand(element);
+    patch[item] = value;
+    if (shifted && item > 0) shifted[item - 1] = value;
+  });
 }
 
 // The host's side: the compiled shapes, and the tiles of the output.

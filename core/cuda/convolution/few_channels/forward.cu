@@ -6,7 +6,6 @@
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/convolution/few_channels/fragments.cuh"
-#include "core/cuda/convolution/few_channels/patch.cuh"
 #include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 

@@ -4,7 +4,6 @@
 #include "core/cuda/convolution/few_channels/dz.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/convolution/few_channels/patch.cuh"
 #include "core/cuda/convolution/few_channels/warp_split.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
