@@ -21,13 +21,6 @@ void check_extents(const ImageBatch& batch, const Tensor& inputs) {
   }
 }
 
-/// What place_images() needs besides the records.
-struct ImagePlan {
-  int64_t weights = 0;  ///< i32 values
-  int64_t between_bytes = 0;
-  kernels::LargestImage most;
-};
-
 int contrast_steps(const ImageRecord& record) {
   return static_cast<int>(
       std::count_if(record.jitter, record.jitter + record.jitter_steps,
@@ -35,9 +28,9 @@ int contrast_steps(const ImageRecord& record) {
 }
 
 // Writes one planned image per record, and returns what they need in all.
-ImagePlan plan_images(std::span<const ImageRecord> records,
-                      std::span<kernels::PlannedImage> planned) {
-  ImagePlan plan;
+kernels::ImagePlan plan_images(std::span<const ImageRecord> records,
+                               std::span<kernels::PlannedImage> planned) {
+  kernels::ImagePlan plan;
   for (size_t i = 0; i < records.size(); ++i) {
     const ImageRecord& record = records[i];
     const ResizeAxis& columns = record.columns;
@@ -56,10 +49,10 @@ ImagePlan plan_images(std::span<const ImageRecord> records,
     p.row_weights = p.weights + int64_t{1 + p.column_taps} * columns.count;
     plan.weights = p.row_weights + int64_t{1 + p.row_taps} * rows.count;
     plan.between_bytes += int64_t{3} * p.row_count * columns.count;
-    plan.most.samples = std::max({plan.most.samples, columns.count, rows.count});
-    plan.most.columns = std::max(plan.most.columns, columns.count);
-    plan.most.rows = std::max(plan.most.rows, p.row_count);
-    plan.most.contrast_steps = std::max(plan.most.contrast_steps, contrast_steps(record));
+    plan.samples = std::max({plan.samples, columns.count, rows.count});
+    plan.columns = std::max(plan.columns, columns.count);
+    plan.rows = std::max(plan.rows, p.row_count);
+    plan.contrast_steps = std::max(plan.contrast_steps, contrast_steps(record));
   }
   return plan;
 }
@@ -108,7 +101,7 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
     slot.planned.reset(static_cast<kernels::PlannedImage*>(pinned));
     slot.capacity = count;
   }
-  const ImagePlan plan =
+  const kernels::ImagePlan plan =
       plan_images(batch.records, {slot.planned.get(), static_cast<size_t>(count)});
   const auto height = static_cast<int>(inputs.extent(1));
   const auto width = static_cast<int>(inputs.extent(2));
@@ -162,13 +155,12 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
       .width = width,
       .gray = batch.channels == 1,
       .mix = pixel_mix(batch.mix),
-      .most = plan.most};
+      .plan = plan};
   kernels::place_images(placing_, launch);
   slot.placed_there.record(placing_);
   if (batch.decoded) static_cast<const CudaDecodedImages&>(*batch.decoded).mark_used(placing_);
   slot.placed_there.make_wait(computing);
-  kernels::finish_images(computing, launch, inputs.dtype(), inputs.raw(),
-                         static_cast<int>(inputs.extent(3)));
+  kernels::finish_images(computing, launch, inputs.dtype(), inputs.raw());
   slot.used.record(computing);
 }
 
