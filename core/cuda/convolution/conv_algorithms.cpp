@@ -20,26 +20,6 @@ Pool2dGeometry pooling_behind(const Conv2dGeometry& g) {
   return pool;
 }
 
-/// A request in several steps. Its own requests are chosen by themselves.
-class UnfusedConvolution final : public ConvolutionAlgorithm {
- public:
-  UnfusedConvolution(ConvAlgorithms& all, const ConvolutionRequest& request)
-      : all_(all), request_(request) {}
-  std::string name() const override { return unfused_name; }
-  void run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
-           void* /*workspace*/) const override {
-    if (request_.pass == ConvolutionPass::forward) {
-      all_.forward_unfused(request_, operands);
-    } else {
-      all_.backward_unfused(request_, operands, {});
-    }
-  }
-
- private:
-  ConvAlgorithms& all_;
-  ConvolutionRequest request_;
-};
-
 /// The request with equal padding, whose x is larger by the difference between the padding at the
 /// end and that at the start: see Note [Padding that differs by side].
 ConvolutionRequest padded_evenly(ConvolutionRequest request) {
@@ -205,7 +185,7 @@ ConvAlgorithms::Choice ConvAlgorithms::untimed(const ConvolutionRequest& request
 void ConvAlgorithms::prepare(const ConvolutionRequest& request,
                              const ConvolutionOperands& operands) {
   if (!may_prefer_unfused(request)) return;
-  for (int use = 0; use < 2; ++use) UnfusedConvolution(*this, request).run({}, operands, nullptr);
+  for (int use = 0; use < 2; ++use) last_resort(request)->run({}, operands, nullptr);
 }
 
 void ConvAlgorithms::propose(const ConvolutionRequest& request,
@@ -260,8 +240,13 @@ ConvAlgorithms::Pointer ConvAlgorithms::own_kernel(const ConvolutionRequest& req
 }
 
 ConvAlgorithms::Pointer ConvAlgorithms::last_resort(const ConvolutionRequest& request) {
-  if (request.has_epilogue()) return std::make_shared<UnfusedConvolution>(*this, request);
-  return direct_convolution(request);
+  if (!request.has_epilogue()) return direct_convolution(request);
+  // Its own requests are chosen by themselves.
+  const auto run = [this, request](const KernelSite&, const ConvolutionOperands& o, void*) {
+    if (request.pass == ConvolutionPass::forward) return forward_unfused(request, o);
+    backward_unfused(request, o, {});
+  };
+  return std::make_shared<FunctionAlgorithm<ConvolutionOperands>>(unfused_name, run);
 }
 
 }  // namespace whisker::cuda

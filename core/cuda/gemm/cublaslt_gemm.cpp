@@ -81,30 +81,21 @@ size_t GemmRequest::hash() const {
       .value();
 }
 
-class CublasLtGemm::Algorithm final : public GemmAlgorithm {
- public:
-  Algorithm(std::shared_ptr<const CublasLtGemm> gemm, const cublasLtMatmulAlgo_t& algorithm,
-            size_t workspace_bytes)
-      : gemm_(std::move(gemm)), algorithm_(algorithm), workspace_bytes_(workspace_bytes) {}
-
-  std::string name() const override {
-    return fmt::format("{:016x}", fmt::join(algorithm_.data, ""));
-  }
-  int64_t workspace_bytes() const override { return static_cast<int64_t>(workspace_bytes_); }
-  void run(const KernelSite& site, const GemmOperands& o, void* workspace) const override {
-    const CublasLtGemm& g = *gemm_;
+std::shared_ptr<GemmAlgorithm> CublasLtGemm::made(const cublasLtMatmulAlgo_t& algorithm,
+                                                  size_t workspace_bytes) {
+  const auto run = [gemm = shared_from_this(), algorithm, workspace_bytes](
+                       const KernelSite& site, const GemmOperands& o, void* workspace) {
+    const CublasLtGemm& g = *gemm;
     g.point_at_bias(o.bias);
     constexpr float one = 1, zero = 0;
     check(cublas_lt().matmul(g.handle_, g.operation_, &one, o.b, g.b_, o.a, g.a_, &zero, o.y, g.y_,
-                             o.y, g.y_, &algorithm_, workspace, workspace_bytes_, site.stream),
+                             o.y, g.y_, &algorithm, workspace, workspace_bytes, site.stream),
           "cublasLtMatmul");
-  }
-
- private:
-  std::shared_ptr<const CublasLtGemm> gemm_;
-  cublasLtMatmulAlgo_t algorithm_;
-  size_t workspace_bytes_;
-};
+  };
+  return std::make_shared<FunctionAlgorithm<GemmOperands>>(
+      fmt::format("{:016x}", fmt::join(algorithm.data, "")), run,
+      static_cast<int64_t>(workspace_bytes));
+}
 
 CublasLtGemm::CublasLtGemm(cublasLtHandle_t handle, const GemmRequest& r)
     : handle_(handle), request_(r) {
@@ -169,8 +160,7 @@ std::vector<std::shared_ptr<GemmAlgorithm>> CublasLtGemm::algorithms(const GemmO
   std::vector<std::shared_ptr<GemmAlgorithm>> found;
   for (const auto& result : results) {
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    found.push_back(
-        std::make_shared<Algorithm>(shared_from_this(), result.algo, result.workspaceSize));
+    found.push_back(made(result.algo, result.workspaceSize));
   }
   return found;
 }
@@ -191,7 +181,7 @@ std::shared_ptr<GemmAlgorithm> CublasLtGemm::named(const std::string& name,
   const cublasStatus_t status =
       cublas_lt().matmul_algo_check(handle_, operation_, b_, a_, y_, y_, &algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS) return nullptr;
-  return std::make_shared<Algorithm>(shared_from_this(), algorithm, result.workspaceSize);
+  return made(algorithm, result.workspaceSize);
 }
 
 }  // namespace whisker::cuda

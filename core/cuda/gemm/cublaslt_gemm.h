@@ -65,7 +65,9 @@ class CublasLtGemm : public std::enable_shared_from_this<CublasLtGemm> {
   std::shared_ptr<GemmAlgorithm> named(const std::string& name, const GemmOperands& operands);
 
  private:
-  class Algorithm;
+  /// Its name is hexadecimal.
+  std::shared_ptr<GemmAlgorithm> made(const cublasLtMatmulAlgo_t& algorithm,
+                                      size_t workspace_bytes);
   void point_at_bias(void* bias) const;
 
   cublasLtHandle_t handle_;

@@ -7,22 +7,6 @@ namespace {
 
 constexpr int most_candidates = 16;
 
-/// Serves without cuBLASLt, or where that has nothing, and is never stored in the table.
-class LastResort final : public GemmAlgorithm {
- public:
-  LastResort(GemmAlgorithms& all, const GemmRequest& request, bool direct)
-      : all_(all), request_(request), direct_(direct) {}
-  std::string name() const override { return direct_ ? "direct" : "unfused"; }
-  void run(const KernelSite& site, const GemmOperands& operands, void*) const override {
-    direct_ ? direct_gemm(request_, operands, site.stream) : all_.run_unfused(request_, operands);
-  }
-
- private:
-  GemmAlgorithms& all_;
-  GemmRequest request_;
-  bool direct_;
-};
-
 }  // namespace
 
 void GemmAlgorithms::run(GemmRequest request, const GemmOperands& operands) {
@@ -62,7 +46,13 @@ GemmAlgorithms::Choice GemmAlgorithms::untimed(const GemmRequest& request,
   }
   const bool direct =
       !request.row_sums && (options_.without_libraries || (!request.bias && !request.relu));
-  return {.algorithm = std::make_shared<LastResort>(*this, request, direct), .settled = true};
+  const auto run = [this, request, direct](const KernelSite& site, const GemmOperands& o, void*) {
+    direct ? direct_gemm(request, o, site.stream) : run_unfused(request, o);
+  };
+  // Never stored in the table.
+  return {.algorithm =
+              std::make_shared<FunctionAlgorithm<GemmOperands>>(direct ? "direct" : "unfused", run),
+          .settled = true};
 }
 
 void GemmAlgorithms::propose(const GemmRequest& request, const GemmOperands& operands,
