@@ -20,14 +20,6 @@ constexpr size_t most_shared_bytes = 99 * 1024;
 /// Most blocks with partial sums: two per multiprocessor of a large GPU.
 constexpr int most_blocks = 264;
 
-template <class T>
-struct WeightsArguments {
-  const T* x;  // (N,H,W,C)
-  GradientOperands<T> dz;
-  bool wants_db;
-  float* sums;  // (blocks, c_out kernel kernel C + c_out)
-};
-
 /// Adds the accumulators of the warps of one group, which split the positions, in order.
 template <int Tiles>
 __device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4], float* memory) {
@@ -49,11 +41,12 @@ __device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4
   }
 }
 
-/// A block sums over many tiles of the output, its warps over different positions, filters or
-/// kernel rows.
+/// sums (blocks, c_out kernel kernel C + c_out), the last of db. A block sums over many tiles of
+/// the output, its warps over different positions, filters or kernel rows.
 template <class T, class S, int Filters, bool Pooled>
 __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
-    few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
+    few_channels_weights_kernel(ConvTiling p, const T* x, GradientOperands<T> from, bool wants_db,
+                                float* all_sums) {
   wait_for_previous();
   extern __shared__ __align__(16) uint32_t memory[];
   using Split = RowSplit<T, S, Filters>;
@@ -61,7 +54,7 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   T* const dz = reinterpret_cast<T*>(memory);
   T* const patch = dz + dz_elements<Filters>(p);
   // Copied without registers where nothing is computed on the way.
-  const bool copies_dz = sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db;
+  const bool copies_dz = sizeof(T) == 2 && !Pooled && !from.y && !wants_db;
   const int pitch = patch_pitch<S>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp % Split::groups, part = warp / Split::groups;
@@ -73,12 +66,12 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   for (int at = block; at < tiles; at += blocks) {
     const ConvTile tile = tile_of(p, at);
     __syncthreads();  // all threads have read the last tile
-    if (copies_dz) copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
-    fill_patch<S, T>(p, tile, arguments.x, patch, nullptr);
+    if (copies_dz) copy_dz<T, Filters>(p, tile, from.dy, dz);
+    fill_patch<S, T>(p, tile, x, patch, nullptr);
     if (copies_dz) {
       wait_for_copies();
     } else {
-      fill_dz<T, Filters, Pooled>(p, tile, arguments.dz, dz, db);
+      fill_dz<T, Filters, Pooled>(p, tile, from, dz, db);
     }
     __syncthreads();
     const int steps_across = p.tile_columns / 16;
@@ -94,7 +87,7 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   float* const scratch = reinterpret_cast<float*>(memory);
   add_warps(Split::position_groups, Split::groups, acc, scratch);
   const int weights = p.c_out * S::kernel * S::row_taps;
-  float* const sums = arguments.sums + int64_t{block} * (weights + p.c_out);
+  float* const sums = all_sums + int64_t{block} * (weights + p.c_out);
   if (part == 0) {
 #pragma unroll
     for (int i = 0; i < 4 * Split::tiles; ++i) {
@@ -177,14 +170,12 @@ void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOp
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
     const ConvTiling p = weights_positions<T, S, Filters>(g, site);
     const int blocks = std::min(tile_count(p), most_blocks);
-    const WeightsArguments<T> arguments{.x = static_cast<const T*>(operands.x),
-                                        .dz = {.dy = static_cast<const T*>(operands.y),
-                                               .y = static_cast<const T*>(relu_result),
-                                               .argmax = static_cast<uint8_t*>(operands.argmax)},
-                                        .wants_db = g.bias && operands.b,
-                                        .sums = static_cast<float*>(workspace)};
+    const GradientOperands<T> dz{.dy = static_cast<const T*>(operands.y),
+                                 .y = static_cast<const T*>(relu_result),
+                                 .argmax = static_cast<uint8_t*>(operands.argmax)};
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
-                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, arguments);
+                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, operands.x, dz,
+                        g.bias && operands.b, workspace);
     add_slices<float>(site, workspace, blocks, weights + g.c_out,
                       StoreGradients<T>{weights, static_cast<T*>(operands.w),
                                         static_cast<T*>(g.bias ? operands.b : nullptr)});
