@@ -4,6 +4,7 @@
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/ops/launchers.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace whisker::cuda {
@@ -31,58 +32,48 @@ ConvolutionRequest padded_evenly(ConvolutionRequest request) {
   return request;
 }
 
+size_t row_bytes(const Conv2dGeometry& g) {
+  return static_cast<size_t>(g.w * g.c) * size_of(g.dtype);
+}
+/// What both images x have: all of the smaller.
+void copy_image(void* from, const Conv2dGeometry& of_from, void* to, const Conv2dGeometry& of_to,
+                cudaStream_t stream) {
+  const auto image = [](void* data, const Conv2dGeometry& g) {
+    return cudaPitchedPtr{data, row_bytes(g), row_bytes(g), static_cast<size_t>(g.h)};
+  };
+  cudaMemcpy3DParms copied{};
+  copied.srcPtr = image(from, of_from);
+  copied.dstPtr = image(to, of_to);
+  copied.extent = {std::min(row_bytes(of_from), row_bytes(of_to)),
+                   static_cast<size_t>(std::min(of_from.h, of_to.h)),
+                   static_cast<size_t>(of_from.n)};
+  copied.kind = cudaMemcpyDeviceToDevice;
+  check(cudaMemcpy3DAsync(&copied, stream), "copying an image to or from a padded one");
+}
+
 /// `algorithm`, which computes padded_evenly(request), as one for `request`.
-class PaddedConvolution final : public ConvolutionAlgorithm {
- public:
-  PaddedConvolution(const ConvolutionRequest& request, ConvolutionAlgorithmPointer algorithm)
-      : pass_(request.pass),
-        small_(request.geometry),
-        large_(padded_evenly(request).geometry),
-        algorithm_(std::move(algorithm)) {}
-
-  std::string name() const override { return algorithm_->name(); }
-  int64_t workspace_bytes() const override { return image_bytes() + algorithm_->workspace_bytes(); }
-
-  void run(const KernelSite& site, const ConvolutionOperands& operands,
-           void* workspace) const override {
-    ConvolutionOperands padded = operands;
-    padded.x = workspace;
-    const bool writes_x = pass_ == ConvolutionPass::backward_input;
+ConvolutionAlgorithmPointer padded(const ConvolutionRequest& request,
+                                   std::shared_ptr<ConvolutionAlgorithm> algorithm) {
+  const Conv2dGeometry large = padded_evenly(request).geometry;
+  const int64_t image_bytes =
+      aligned_bytes(large.n * large.h * static_cast<int64_t>(row_bytes(large)));
+  const auto run = [request, large, image_bytes, algorithm](const KernelSite& site,
+                                                            const ConvolutionOperands& operands,
+                                                            void* workspace) {
+    ConvolutionOperands of_large = operands;
+    of_large.x = workspace;
+    const bool writes_x = request.pass == ConvolutionPass::backward_input;
     if (!writes_x) {
-      check(cudaMemsetAsync(workspace, 0, static_cast<size_t>(image_bytes()), site.stream),
+      check(cudaMemsetAsync(workspace, 0, static_cast<size_t>(image_bytes), site.stream),
             "padding an image");
-      copy(operands.x, small_, workspace, large_, site.stream);
+      copy_image(operands.x, request.geometry, workspace, large, site.stream);
     }
-    algorithm_->run(site, padded, static_cast<std::byte*>(workspace) + image_bytes());
-    if (writes_x) copy(workspace, large_, operands.x, small_, site.stream);
-  }
-
- private:
-  size_t row_bytes(const Conv2dGeometry& g) const {
-    return static_cast<size_t>(g.w * g.c) * size_of(g.dtype);
-  }
-  int64_t image_bytes() const {
-    return aligned_bytes(large_.n * large_.h * static_cast<int64_t>(row_bytes(large_)));
-  }
-  /// What both images have: all of the smaller.
-  void copy(void* from, const Conv2dGeometry& of_from, void* to, const Conv2dGeometry& of_to,
-            cudaStream_t stream) const {
-    const auto image = [&](void* data, const Conv2dGeometry& g) {
-      return cudaPitchedPtr{data, row_bytes(g), row_bytes(g), static_cast<size_t>(g.h)};
-    };
-    cudaMemcpy3DParms copied{};
-    copied.srcPtr = image(from, of_from);
-    copied.dstPtr = image(to, of_to);
-    copied.extent = {row_bytes(small_), static_cast<size_t>(small_.h),
-                     static_cast<size_t>(small_.n)};
-    copied.kind = cudaMemcpyDeviceToDevice;
-    check(cudaMemcpy3DAsync(&copied, stream), "copying an image to or from a padded one");
-  }
-
-  const ConvolutionPass pass_;
-  const Conv2dGeometry small_, large_;  // of x without and with the padding
-  const ConvolutionAlgorithmPointer algorithm_;
-};
+    algorithm->run(site, of_large, static_cast<std::byte*>(workspace) + image_bytes);
+    if (writes_x) copy_image(workspace, large, operands.x, request.geometry, site.stream);
+  };
+  return std::make_unique<FunctionAlgorithm<ConvolutionOperands>>(
+      algorithm->name(), run, image_bytes + algorithm->workspace_bytes());
+}
 
 // Forward, an unfused bias or activation alone rounds twice. An addition of its own rounds as often
 // as one within.
@@ -217,10 +208,10 @@ ConvAlgorithms::Pointer ConvAlgorithms::usable(std::shared_ptr<const cudnn::Oper
                                                const ConvolutionRequest& request,
                                                const cudnn::EngineChoice& engine) {
   const ConvolutionRequest even = padded_evenly(request);
-  auto algorithm = CudnnConvolution::make(std::move(graph), even, engine, options_.deterministic);
+  auto algorithm = cudnn_convolution(std::move(graph), even, engine, options_.deterministic);
   if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
   if (even == request) return algorithm;
-  return std::make_unique<PaddedConvolution>(request, std::move(algorithm));
+  return padded(request, std::move(algorithm));
 }
 
 ConvAlgorithms::Pointer ConvAlgorithms::first_engine(const ConvolutionRequest& request) {

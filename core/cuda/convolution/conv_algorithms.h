@@ -33,7 +33,7 @@ class ConvAlgorithms final : public TimedAlgorithms<ConvolutionRequest, Convolut
   void prepare(const ConvolutionRequest& request, const ConvolutionOperands& operands) override;
 
   std::shared_ptr<const cudnn::OperationGraph> graph_of(const ConvolutionRequest& request);
-  /// Null where CudnnConvolution::make() is, or where the engine needs too large a workspace
+  /// Null where cudnn_convolution() is, or where the engine needs too large a workspace
   /// besides padded images. `graph` is graph_of(request).
   Pointer usable(std::shared_ptr<const cudnn::OperationGraph> graph,
                  const ConvolutionRequest& request, const cudnn::EngineChoice& engine);

@@ -122,7 +122,6 @@ class Plan {
                                     const EngineChoice& choice, NumericalNotes refused = 0);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  const EngineChoice& choice() const { return choice_; }
   /// Enqueues the graph on the stream of its target's handle.
   void execute(std::span<const Binding> bindings, void* workspace) const;
 

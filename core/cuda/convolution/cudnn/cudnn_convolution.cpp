@@ -69,9 +69,10 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   return graph;
 }
 
-std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
-    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
-    const cudnn::EngineChoice& engine, bool deterministic) {
+ConvolutionAlgorithmPointer cudnn_convolution(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                              const ConvolutionRequest& request,
+                                              const cudnn::EngineChoice& engine,
+                                              bool deterministic) {
   using cudnn::note;
   cudnn::NumericalNotes refused =
       note(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) | note(CUDNN_NUMERICAL_NOTE_FFT) |
@@ -82,18 +83,19 @@ std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
         note(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) | note(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   }
   if (deterministic) refused |= note(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
-  auto plan = cudnn::Plan::make(std::move(graph), engine, refused);
+  const std::shared_ptr<const cudnn::Plan> plan =
+      cudnn::Plan::make(std::move(graph), engine, refused);
   if (!plan) return nullptr;
-  return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
-}
-
-void CudnnConvolution::run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
-                           void* workspace) const {
-  std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
-  const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;
-  if (biased) bindings.push_back({b_id, operands.b});
-  if (request_.residual) bindings.push_back({residual_id, const_cast<void*>(operands.residual)});
-  plan_->execute(bindings, workspace);
+  const bool biased = request.pass == ConvolutionPass::forward && request.geometry.bias;
+  const auto run = [plan, biased, residual = request.residual](
+                       const KernelSite&, const ConvolutionOperands& o, void* workspace) {
+    std::vector<cudnn::Binding> bindings{{x_id, o.x}, {w_id, o.w}, {y_id, o.y}};
+    if (biased) bindings.push_back({b_id, o.b});
+    if (residual) bindings.push_back({residual_id, const_cast<void*>(o.residual)});
+    plan->execute(bindings, workspace);
+  };
+  return std::make_unique<FunctionAlgorithm<ConvolutionOperands>>(engine.text(), run,
+                                                                  plan->workspace_bytes());
 }
 
 }  // namespace whisker::cuda

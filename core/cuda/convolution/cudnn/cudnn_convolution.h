@@ -19,27 +19,12 @@ namespace whisker::cuda {
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request);
 
-class CudnnConvolution final : public ConvolutionAlgorithm {
- public:
-  /// Null unless the engine supports the graph, sums in f32, uses neither transforms (Winograd,
-  /// FFT: larger rounding errors) nor tf32 unless allowed, and is deterministic where
-  /// `deterministic`.
-  static std::unique_ptr<CudnnConvolution> make(std::shared_ptr<const cudnn::OperationGraph> graph,
-                                                const ConvolutionRequest& request,
-                                                const cudnn::EngineChoice& engine,
-                                                bool deterministic);
-
-  std::string name() const override { return plan_->choice().text(); }
-  int64_t workspace_bytes() const override { return plan_->workspace_bytes(); }
-  void run(const KernelSite& site, const ConvolutionOperands& operands,
-           void* workspace) const override;
-
- private:
-  CudnnConvolution(std::unique_ptr<cudnn::Plan> plan, const ConvolutionRequest& request)
-      : plan_(std::move(plan)), request_(request) {}
-
-  std::unique_ptr<cudnn::Plan> plan_;
-  ConvolutionRequest request_;
-};
+/// The engine's algorithm, whose name is the engine's text. Null unless the engine supports the
+/// graph, sums in f32, uses neither transforms (Winograd, FFT: larger rounding errors) nor tf32
+/// unless allowed, and is deterministic where `deterministic`.
+ConvolutionAlgorithmPointer cudnn_convolution(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                              const ConvolutionRequest& request,
+                                              const cudnn::EngineChoice& engine,
+                                              bool deterministic);
 
 }  // namespace whisker::cuda

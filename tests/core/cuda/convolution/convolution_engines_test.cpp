@@ -34,13 +34,13 @@ ConvolutionRequest request_of(ConvolutionPass pass, Conv2dGeometry g, DType dtyp
 
 /// The first proposed engine that makes a plan within the workspace that the backend grants by
 /// default, deterministic and without tf32.
-std::unique_ptr<CudnnConvolution> first_engine(const cudnn::Target& target,
-                                               const ConvolutionRequest& request) {
+ConvolutionAlgorithmPointer first_engine(const cudnn::Target& target,
+                                         const ConvolutionRequest& request) {
   const auto graph = convolution_graph(target, request);
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (const auto& engine : cudnn::proposals(*graph, heuristic)) {
-      auto algorithm = CudnnConvolution::make(graph, request, engine, true);
+      auto algorithm = cudnn_convolution(graph, request, engine, true);
       const int64_t limit = CudaOptions().workspace_limit;
       if (algorithm && algorithm->workspace_bytes() <= limit) return algorithm;
     }
@@ -156,7 +156,7 @@ TEST_P(ConvolutionEngines, RepeatFromTheirText) {
     const auto again = cudnn::EngineChoice::parse(engine.text());
     ASSERT_TRUE(again) << engine.text();
     EXPECT_EQ(*again, engine);
-    const auto algorithm = CudnnConvolution::make(graph, request, *again, true);
+    const auto algorithm = cudnn_convolution(graph, request, *again, true);
     if (!algorithm) continue;
     ++compiled;
     EXPECT_EQ(algorithm->name(), engine.text());
@@ -171,7 +171,7 @@ TEST_P(ConvolutionEngines, RefuseWhatTheyAreNot) {
   const auto graph = convolution_graph(target(), request);
   ASSERT_TRUE(graph);
   const auto made = [&](const cudnn::EngineChoice& engine) {
-    return CudnnConvolution::make(graph, request, engine, false) != nullptr;
+    return cudnn_convolution(graph, request, engine, false) != nullptr;
   };
   EXPECT_FALSE(made({.engine = 999999, .knobs = {}}));
   EXPECT_FALSE(made({.engine = -1, .knobs = {}}));
@@ -190,10 +190,10 @@ TEST_P(ConvolutionEngines, HaveTensorCoresOnlyWhereAllowed) {
   for (const auto& engine : cudnn::proposals(*graph, CUDNN_HEUR_MODE_A)) {
     if (strict && only_rounded) break;
     request.tf32 = false;
-    const bool exact = CudnnConvolution::make(graph, request, engine, false) != nullptr;
+    const bool exact = cudnn_convolution(graph, request, engine, false) != nullptr;
     request.tf32 = true;
     strict |= exact;
-    only_rounded |= !exact && CudnnConvolution::make(graph, request, engine, false);
+    only_rounded |= !exact && cudnn_convolution(graph, request, engine, false);
   }
   EXPECT_TRUE(strict);
   EXPECT_EQ(only_rounded, GetParam().has_bf16_and_tf32());
