@@ -2,9 +2,10 @@
 // per element of dw. Sums run in a fixed order: results are deterministic.
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
-#include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda {
 namespace {
@@ -71,7 +72,6 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
   const int64_t group_in = g.c / g.groups;
   const int64_t group_out = g.c_out / g.groups;
   const int64_t count = g.c_out * g.kernel_h * g.kernel_w * group_in;
-  __shared__ float sums[block_threads];
   for (int64_t at = blockIdx.x; at < count; at += gridDim.x) {
     const auto [k, p, q, c] = Element(at, g.kernel_h, g.kernel_w, group_in);
     const int64_t channel = k / group_out * group_in + c;
@@ -85,48 +85,10 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
       sum += to_f32(x[((y.image * g.h + row) * g.w + column) * g.c + channel]) *
              to_f32(dy[position * g.c_out + k]);
     }
-    sums[threadIdx.x] = sum;
-    for (unsigned half = block_threads / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    if (threadIdx.x == 0) dw[at] = from_f32<T>(sums[0]);
-    __syncthreads();
+    sum = group_sum<block_threads>(sum);
+    if (threadIdx.x == 0) dw[at] = from_f32<T>(sum);
   }
 }
-
-class DirectConvolution final : public ConvolutionAlgorithm {
- public:
-  explicit DirectConvolution(const ConvolutionRequest& request) : request_(request) {}
-  std::string name() const override { return "direct"; }
-
-  void run(const KernelSite& site, const ConvolutionOperands& operands,
-           void* /*workspace*/) const override {
-    const Conv2dGeometry& g = request_.geometry;
-    visit_real(g.dtype, [&]<class T>() {
-      T* const x = static_cast<T*>(operands.x);
-      T* const w = static_cast<T*>(operands.w);
-      T* const y = static_cast<T*>(operands.y);
-      const auto launch = [&](auto* kernel, unsigned blocks, auto... arguments) {
-        kernel<<<blocks, block_threads, 0, site.stream>>>(g, arguments...);
-      };
-      if (request_.pass == ConvolutionPass::forward) {
-        const T* const b = static_cast<const T*>(operands.b);
-        launch(image_kernel<T, true>, grid_for(g.n * g.h_out * g.w_out * g.c_out), w, b, x, y);
-      } else if (request_.pass == ConvolutionPass::backward_input) {
-        const T* const none = nullptr;
-        launch(image_kernel<T, false>, grid_for(g.n * g.h * g.w * g.c), w, none, y, x);
-      } else {
-        const int64_t weights = g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
-        launch(backward_weights_kernel<T>, grid_for(weights, 1), x, y, w);
-      }
-    });
-    check_launch("direct convolution");
-  }
-
- private:
-  ConvolutionRequest request_;
-};
 
 }  // namespace
 
@@ -134,7 +96,24 @@ ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request
   const bool forward = request.pass == ConvolutionPass::forward;
   if (request.pooled || request.residual || request.sums || request.normalised) return nullptr;
   if (!forward && request.has_epilogue()) return nullptr;
-  return std::make_unique<DirectConvolution>(request);
+  const auto run = [request](const KernelSite& site, const ConvolutionOperands& o, void*) {
+    const Conv2dGeometry& g = request.geometry;
+    const auto launch = [&](unsigned blocks, auto* kernel, auto... operands) {
+      launch_kernel(site.stream, "direct convolution", blocks, kernel, g, operands...);
+    };
+    visit_real(g.dtype, [&]<class T>() {
+      if (request.pass == ConvolutionPass::forward) {
+        launch(grid_for(g.n * g.h_out * g.w_out * g.c_out), image_kernel<T, true>, o.w, o.b, o.x,
+               o.y);
+      } else if (request.pass == ConvolutionPass::backward_input) {
+        launch(grid_for(g.n * g.h * g.w * g.c), image_kernel<T, false>, o.w, nullptr, o.y, o.x);
+      } else {
+        const int64_t weights = g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
+        launch(grid_for(weights, 1), backward_weights_kernel<T>, o.x, o.y, o.w);
+      }
+    });
+  };
+  return std::make_unique<FunctionAlgorithm<ConvolutionOperands>>("direct", run);
 }
 
 }  // namespace whisker::cuda

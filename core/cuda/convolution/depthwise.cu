@@ -126,7 +126,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     }
     rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, o.norm);
     const auto count = static_cast<double>(geometry_.n * geometry_.h_out * geometry_.w_out);
-    add_slices<double2>(target(site), workspace, split_.slices, geometry_.c,
+    add_slices<double2>(site, workspace, split_.slices, geometry_.c,
                         StoreSums{static_cast<int>(geometry_.c), count, o.sums});
   }
 
@@ -140,7 +140,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     const Conv2dGeometry& g = request_.geometry;
     const StoreNormGradient factors{static_cast<double>(g.n * g.h * g.w), o.norm.inv_std,
                                     o.norm.gamma, norm};
-    add_slices<double2>(target(site), workspace, split_.slices, geometry_.c, factors);
+    add_slices<double2>(site, workspace, split_.slices, geometry_.c, factors);
   }
 
   template <class T, int K, int S>
@@ -149,10 +149,10 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     if (mma_split_.slices > 0) {
       backward_weights_mma<T, K, S>(site, geometry_, mma_split_, o.norm, o.x, o.y, workspace);
     } else {
-      launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
+      launch_pdl(site, {grid(), threads}, backward_weights_kernel<T, K, S>, geometry_, split_,
                  o.norm, o.x, o.y, workspace);
     }
-    add_slices<float>(target(site), workspace, weights_slices(), K * K * geometry_.c,
+    add_slices<float>(site, workspace, weights_slices(), K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
   }
 
@@ -161,9 +161,9 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void rows_of(const KernelSite& site, const void* w, const void* in,
                const typename Rows::Operands& operands, void* workspace = nullptr,
                const ImageNorm& norm = {}) const {
-    launch_pdl(target(site, filter_bytes()), grid(), threads, forward_kernel<T, K, S, Rows>,
-               geometry_, split_, request_.pass == ConvolutionPass::backward_input, norm, in, w,
-               operands, workspace);
+    launch_pdl(site, {grid(), threads, filter_bytes()}, forward_kernel<T, K, S, Rows>, geometry_,
+               split_, request_.pass == ConvolutionPass::backward_input, norm, in, w, operands,
+               workspace);
   }
   template <class T, int K, int S, class Rows>
   void gradient_rows(const KernelSite& site, const void* w, const void* dy,
@@ -171,7 +171,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     if constexpr (S == 1) {
       rows_of<T, K, S, Rows>(site, w, dy, operands, workspace);
     } else {
-      launch_pdl(target(site, filter_bytes()), grid(), threads, backward_input_kernel<T, K, Rows>,
+      launch_pdl(site, {grid(), threads, filter_bytes()}, backward_input_kernel<T, K, Rows>,
                  geometry_, split_, w, dy, operands, workspace);
     }
   }
@@ -180,9 +180,6 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     return static_cast<size_t>(g.kernel_h * g.kernel_w * split_.lanes * channels) * sizeof(float);
   }
 
-  static LaunchTarget target(const KernelSite& site, size_t shared_bytes = 0) {
-    return {.stream = site.stream, .capability = site.capability, .shared_bytes = shared_bytes};
-  }
   dim3 grid() const {
     return {static_cast<unsigned>(split_.slices), static_cast<unsigned>(split_.chunks)};
   }

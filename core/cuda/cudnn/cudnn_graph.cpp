@@ -109,30 +109,18 @@ void OperationGraph::convolution(ConvolutionPass pass, const Conv2dGeometry& g, 
   op.finalize("a pass of a convolution");
 }
 
-const Descriptor& OperationGraph::function(cudnnPointwiseMode_t f) {
+void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor* b,
+                               const Descriptor& y) {
   Descriptor& function = parts_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.set(CUDNN_ATTR_POINTWISE_MODE, f);
   function.set(CUDNN_ATTR_POINTWISE_MATH_PREC, compute_type);
   function.finalize("a pointwise function");
-  return function;
-}
-
-void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y) {
-  operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-            {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function(f)},
-             {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
-             {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}})
-      .finalize("an operation on a tensor");
-}
-
-void OperationGraph::pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
-                               const Descriptor& y) {
-  operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-            {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function(f)},
-             {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
-             {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b},
-             {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}})
-      .finalize("an operation on two tensors");
+  Descriptor& op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                             {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function},
+                              {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+                              {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y}});
+  if (b) op.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  op.finalize("a pointwise operation");
 }
 
 void OperationGraph::reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y) {
@@ -190,8 +178,8 @@ std::optional<EngineChoice> EngineChoice::parse(const std::string& text) {
   return choice;
 }
 
-std::vector<Proposal> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic,
-                                size_t most) {
+std::vector<EngineChoice> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic) {
+  constexpr size_t most = 64;  // the heuristics offer about forty for a convolution
   Descriptor query(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   query.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.raw());
   query.set(CUDNN_ATTR_ENGINEHEUR_MODE, heuristic);
@@ -199,43 +187,33 @@ std::vector<Proposal> proposals(const OperationGraph& graph, cudnnBackendHeurMod
     query.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *graph.target().device_properties);
   }
   if (!supported(query.try_finalize(), "cudnnBackendFinalize of a heuristic")) return {};
-  std::vector<Proposal> found;
+  std::vector<EngineChoice> found;
   for (const Descriptor& configuration : query.get_descriptors(
            CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most)) {
-    Proposal& proposal = found.emplace_back();
+    EngineChoice& choice = found.emplace_back();
     const auto engines = configuration.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE,
                                                        CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
     if (engines.empty()) fail(ErrorKind::internal, "cuDNN: a configuration without an engine");
-    proposal.choice.engine = engines[0].get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-    proposal.notes = notes_of(engines[0]);
+    choice.engine = engines[0].get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
     for (const Descriptor& knob : configuration.get_descriptors(
              CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
              CUDNN_KNOB_TYPE_COUNTS)) {
-      proposal.choice.knobs.emplace_back(
-          knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE),
-          knob.get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+      choice.knobs.emplace_back(knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE),
+                                knob.get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
     }
   }
   return found;
 }
 
-Plan::Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice, NumericalNotes notes,
-           std::vector<Descriptor> parts, Descriptor plan)
-    : graph_(std::move(graph)),
-      choice_(std::move(choice)),
-      notes_(notes),
-      parts_(std::move(parts)),
-      plan_(std::move(plan)),
-      workspace_bytes_(plan_.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)) {}
-
 std::unique_ptr<Plan> Plan::make(std::shared_ptr<const OperationGraph> graph,
-                                 const EngineChoice& choice) {
+                                 const EngineChoice& choice, NumericalNotes refused) {
   const Target& target = graph->target();
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph->raw());
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
   if (!target.handle) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device_properties);
   if (engine.try_finalize() != CUDNN_STATUS_SUCCESS) return nullptr;
+  if (notes_of(engine) & refused) return nullptr;
 
   std::vector<Descriptor> parts;
   for (const auto& [type, value] : choice.knobs) {
@@ -255,11 +233,10 @@ std::unique_ptr<Plan> Plan::make(std::shared_ptr<const OperationGraph> graph,
   if (target.handle) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) return nullptr;
-  const NumericalNotes notes = notes_of(engine);
   parts.push_back(std::move(engine));
   parts.push_back(std::move(configuration));
   return std::unique_ptr<Plan>(
-      new Plan(std::move(graph), choice, notes, std::move(parts), std::move(plan)));
+      new Plan(std::move(graph), choice, std::move(parts), std::move(plan)));
 }
 
 void Plan::execute(std::span<const Binding> bindings, void* workspace) const {

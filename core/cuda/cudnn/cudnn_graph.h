@@ -54,9 +54,13 @@ class OperationGraph {
   void convolution(ConvolutionPass pass, const Conv2dGeometry& g, const Descriptor& x,
                    const Descriptor& w, const Descriptor& y);
   /// y = f(x) and f(x, b), b broadcast, in f32.
-  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y) {
+    pointwise(f, x, nullptr, y);
+  }
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
-                 const Descriptor& y);
+                 const Descriptor& y) {
+    pointwise(f, x, &b, y);
+  }
   /// Over the axes where y has extent 1, in f32.
   void reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y);
   /// y = x of the same elements in other extents and strides.
@@ -74,7 +78,8 @@ class OperationGraph {
   /// An operation with its tensors and what describes it, not yet finalized.
   using Parts = std::initializer_list<std::pair<cudnnBackendAttributeName_t, const Descriptor&>>;
   Descriptor& operation(cudnnBackendDescriptorType_t type, Parts parts);
-  const Descriptor& function(cudnnPointwiseMode_t f);
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor* b,
+                 const Descriptor& y);
 
   Target target_;
   std::deque<Descriptor> parts_;  // all that the graph refers to
@@ -100,14 +105,8 @@ constexpr NumericalNotes note(cudnnBackendNumericalNote_t value) {
   return NumericalNotes{1} << value;
 }
 
-struct Proposal {
-  EngineChoice choice;
-  NumericalNotes notes = 0;
-};
-
-/// The engines that one heuristic proposes for a graph, best first; at most `most`.
-std::vector<Proposal> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic,
-                                size_t most);
+/// The engines that one heuristic proposes for a graph, best first.
+std::vector<EngineChoice> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic);
 
 struct Binding {
   int64_t id;
@@ -117,26 +116,28 @@ struct Binding {
 /// A compiled graph.
 class Plan {
  public:
-  /// Null when the engine does not support the graph (shared memory, alignment, version).
+  /// Null when the engine does not support the graph (shared memory, alignment, version) or has a
+  /// `refused` property.
   static std::unique_ptr<Plan> make(std::shared_ptr<const OperationGraph> graph,
-                                    const EngineChoice& choice);
+                                    const EngineChoice& choice, NumericalNotes refused = 0);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  const EngineChoice& choice() const { return choice_; }
-  NumericalNotes notes() const { return notes_; }
   /// Enqueues the graph on the stream of its target's handle.
   void execute(std::span<const Binding> bindings, void* workspace) const;
 
  private:
-  Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice, NumericalNotes notes,
-       std::vector<Descriptor> parts, Descriptor plan);
+  Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice,
+       std::vector<Descriptor> parts, Descriptor plan)
+      : graph_(std::move(graph)),
+        choice_(std::move(choice)),
+        parts_(std::move(parts)),
+        plan_(std::move(plan)) {}
 
   std::shared_ptr<const OperationGraph> graph_;
   EngineChoice choice_;
-  NumericalNotes notes_;
   std::vector<Descriptor> parts_;  // engine, knobs, configuration
   Descriptor plan_;
-  int64_t workspace_bytes_ = 0;
+  int64_t workspace_bytes_ = plan_.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
 };
 
 }  // namespace whisker::cuda::cudnn

@@ -227,7 +227,7 @@ class Gemms final : public GemmKernels, CudaKernels {
                   .n = g.in,
                   .k = g.rows,
                   .transpose_a = true,
-                  .epilogue = together ? GemmEpilogue::row_sums : GemmEpilogue::none,
+                  .row_sums = together,
                   .tf32 = tf32()},
                  {.a = dz,
                   .b = saved.x.raw(),

@@ -7,8 +7,6 @@ namespace {
 constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4, residual_id = 5;
 constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 
-constexpr size_t most_proposals = 64;  // the heuristics offer about forty
-
 cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
   return cudnn::nhwc(id, {g.n, g.h_out, g.w_out, g.c_out}, g.dtype);
 }
@@ -71,8 +69,10 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   return graph;
 }
 
-bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes,
-                bool deterministic) {
+ConvolutionAlgorithmPointer cudnn_convolution(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                              const ConvolutionRequest& request,
+                                              const cudnn::EngineChoice& engine,
+                                              bool deterministic) {
   using cudnn::note;
   cudnn::NumericalNotes refused =
       note(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) | note(CUDNN_NUMERICAL_NOTE_FFT) |
@@ -83,37 +83,19 @@ bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes,
         note(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) | note(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   }
   if (deterministic) refused |= note(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
-  return (notes & refused) == 0;
-}
-
-std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
-                                                     const ConvolutionRequest& request,
-                                                     cudnnBackendHeurMode_t heuristic,
-                                                     bool deterministic) {
-  std::vector<cudnn::EngineChoice> engines;
-  for (cudnn::Proposal& proposal : cudnn::proposals(graph, heuristic, most_proposals)) {
-    if (admissible(request, proposal.notes, deterministic)) {
-      engines.push_back(std::move(proposal.choice));
-    }
-  }
-  return engines;
-}
-
-std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
-    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
-    const cudnn::EngineChoice& engine) {
-  auto plan = cudnn::Plan::make(std::move(graph), engine);
+  const std::shared_ptr<const cudnn::Plan> plan =
+      cudnn::Plan::make(std::move(graph), engine, refused);
   if (!plan) return nullptr;
-  return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
-}
-
-void CudnnConvolution::run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
-                           void* workspace) const {
-  std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
-  const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;
-  if (biased) bindings.push_back({b_id, operands.b});
-  if (request_.residual) bindings.push_back({residual_id, const_cast<void*>(operands.residual)});
-  plan_->execute(bindings, workspace);
+  const bool biased = request.pass == ConvolutionPass::forward && request.geometry.bias;
+  const auto run = [plan, biased, residual = request.residual](
+                       const KernelSite&, const ConvolutionOperands& o, void* workspace) {
+    std::vector<cudnn::Binding> bindings{{x_id, o.x}, {w_id, o.w}, {y_id, o.y}};
+    if (biased) bindings.push_back({b_id, o.b});
+    if (residual) bindings.push_back({residual_id, const_cast<void*>(o.residual)});
+    plan->execute(bindings, workspace);
+  };
+  return std::make_unique<FunctionAlgorithm<ConvolutionOperands>>(engine.text(), run,
+                                                                  plan->workspace_bytes());
 }
 
 }  // namespace whisker::cuda

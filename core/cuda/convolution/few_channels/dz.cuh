@@ -1,9 +1,8 @@
-// dz, the gradient of a convolution's result, computed where it is read: f'(y) dy, and with pooling
+// dz, the gradient of a convolution's result, computed where it is read: relu's, and with pooling
 // only at each window's argmax. See Note [Few-channel convolutions].
 #pragma once
 
-#include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/convolution/few_channels/patch.cuh"
+#include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/device_code/async_copy.cuh"
 #include "core/cuda/device_code/packed.cuh"
 
@@ -15,43 +14,8 @@ namespace whisker::cuda {
 template <class T>
 struct GradientOperands {
   const T* dy;            // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
-  const T* y;             // like dy: f's result; null without an activation
+  const T* y;             // like dy: relu's result; null without it
   const uint8_t* argmax;  // like dy, pooled: see core/cuda/ops/launchers.h
-  LeakyRelu activation;
-};
-
-template <class T>
-GradientOperands<T> gradient_operands(ActivationSpec f, const ConvolutionOperands& operands) {
-  return {.dy = static_cast<const T*>(operands.y),
-          .y = f.kind == Activation::none ? nullptr : static_cast<const T*>(operands.output),
-          .argmax = static_cast<const uint8_t*>(operands.argmax),
-          .activation = leaky_relu_of(f)};
-}
-
-/// Adjacent channels of the operands as packed words: single elements would need twice the
-/// registers.
-template <class T, bool Pooled>
-struct GradientPack {
-  static constexpr int width = pack_size<T>;
-  PackBytes<T, width> dy = {}, y = {};
-  PackBytes<uint8_t, width> argmax = {};
-
-  /// Loads from element `at` on.
-  __device__ static GradientPack load(const GradientOperands<T>& from, int64_t at) {
-    GradientPack pack;
-    pack.dy = load_pack_bytes<width>(from.dy, at);
-    if (from.y) pack.y = load_pack_bytes<width>(from.y, at);
-    if (Pooled) pack.argmax = load_pack_bytes<width>(from.argmax, at);
-    return pack;
-  }
-  /// f'(y) dy.
-  __device__ void apply_slope(LeakyRelu f, float (&values)[width]) const {
-    float of_y[width];
-    to_floats<T>(y, of_y);
-    to_floats<T>(dy, values);
-#pragma unroll
-    for (int c = 0; c < width; ++c) values[c] = f.gradient(of_y[c], values[c]);
-  }
 };
 
 /// Elements between adjacent positions of dz in shared memory, free of bank conflicts.
@@ -113,30 +77,41 @@ template <class T, int Filters, bool Pooled>
 __device__ void fill_dz(const ConvTiling& p, const ConvTile& tile, const GradientOperands<T>& from,
                         T* dz, float (&db)[pack_size<T>]) {
   using Items = GradientItems<T, Filters, Pooled>;
-  using Loaded = GradientPack<T, Pooled>;
-  constexpr int step = Items::step;
+  constexpr int step = Items::step, width = Items::width;
   static_assert(block_threads % Items::packs == 0);
+  // Packed words: single elements would need twice the registers.
+  struct Loaded {
+    uint4 dy = {}, y = {~0u, ~0u, ~0u, ~0u};  // NaN: relu's gradient passes
+    PackBytes<uint8_t, width> argmax = {};
+  };
   const Items items(p, tile);
   const auto load = [&](int item) {
+    Loaded loaded;
     const int64_t at = items.offset(item);
-    return at < 0 ? Loaded{} : Loaded::load(from, at);
+    if (at < 0) return loaded;
+    loaded.dy = load_pack_bytes<width>(from.dy, at);
+    if (from.y) loaded.y = load_pack_bytes<width>(from.y, at);
+    if (Pooled) loaded.argmax = load_pack_bytes<width>(from.argmax, at);
+    return loaded;
   };
   for_each_item<Pooled ? 2 : 4>(items.count(), load, [&](int item, const Loaded& loaded) {
-    float values[Items::width];
-    loaded.apply_slope(from.activation, values);
+    uint4 bytes = loaded.dy;
+    auto* const words = reinterpret_cast<uint32_t*>(&bytes);
+    const auto* const of_y = reinterpret_cast<const uint32_t*>(&loaded.y);
 #pragma unroll
-    for (int c = 0; c < Items::width; ++c) db[c] += values[c];
-    Pack<T, Items::width> dz_pack;
+    for (int i = 0; i < 4; ++i) words[i] &= not_below_or_zero<T>(of_y[i]);
+    float values[width];
+    to_floats<T>(bytes, values);
 #pragma unroll
-    for (int c = 0; c < Items::width; ++c) dz_pack.at[c] = operand(from_f32<T>(values[c]));
+    for (int c = 0; c < width; ++c) db[c] += values[c];
+    const auto pack = unpack<T, width>(bytes);
 #pragma unroll
     for (int position = 0; position < step * step; ++position) {
       const int at = (items.row(item) * step + position / 2) * p.tile_columns +
                      items.column(item) * step + position % 2;
-      auto* const to = reinterpret_cast<Pack<T, Items::width>*>(dz + at * dz_pitch<Filters> +
-                                                                Items::channel(item));
-      *to = Pooled ? where_argmax(dz_pack, unpack<uint8_t, Items::width>(loaded.argmax), position)
-                   : dz_pack;
+      auto* const to =
+          reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Filters> + Items::channel(item));
+      *to = Pooled ? where_argmax(pack, unpack<uint8_t, width>(loaded.argmax), position) : pack;
     }
   });
 }

@@ -55,26 +55,6 @@ __device__ inline ConvTile tile_of(const ConvTiling& p, int tile) {
           .column = across * p.tile_columns};
 }
 
-/// The supported activations: none, relu and leaky_relu. With all others, unrolled over a lane's
-/// elements, the code would not fit the instruction cache.
-struct LeakyRelu {
-  bool flat;    // 0 below 0: relu
-  float slope;  // else the slope there
-
-  __device__ float operator()(float x) const {
-    return x < 0 ? (flat ? 0.0f : slope * x) : x;  // keeps NaN
-  }
-  /// f'(x) dy, of y = f(x).
-  __device__ float gradient(float y, float dy) const {
-    if (flat) return y <= 0 ? 0.0f : dy;
-    return y > 0 ? dy : slope * dy;
-  }
-};
-inline LeakyRelu leaky_relu_of(ActivationSpec f) {
-  return {.flat = f.kind == Activation::relu,
-          .slope = f.kind == Activation::leaky_relu ? f.slope : 1.0f};
-}
-
 /// Rows of the patch and elements per row, even, including the last column's last unit.
 template <class S>
 __host__ __device__ constexpr int patch_rows(int tile_rows) {
@@ -83,6 +63,58 @@ __host__ __device__ constexpr int patch_rows(int tile_rows) {
 template <class S>
 __host__ __device__ constexpr int patch_pitch(int tile_columns) {
   return ((tile_columns - 1) * S::stride * S::channels + 8 * S::units + 1) / 2 * 2;
+}
+
+/// Divides small numbers by one that is only known at run time: exact while number and quotient
+/// times divisor stay below 2^20.
+class SmallDivisor {
+ public:
+  __device__ explicit SmallDivisor(int divisor) : inverse_(1.0f / static_cast<float>(divisor)) {}
+  __device__ int quotient(int number) const {
+    return static_cast<int>((static_cast<float>(number) + 0.5f) * inverse_);
+  }
+
+ private:
+  float inverse_;
+};
+
+/// Calls use(item, load(item)) for items 0 to count - 1, split over the block's threads: each
+/// starts `Together` loads before it uses the first. load() is also called with items from count
+/// on.
+template <int Together, class Load, class Use>
+__device__ void for_each_item(int count, const Load& load, const Use& use) {
+  for (int first = static_cast<int>(threadIdx.x); first < count;
+       first += Together * block_threads) {
+    decltype(load(0)) loaded[Together];
+#pragma unroll
+    for (int k = 0; k < Together; ++k) loaded[k] = load(first + k * block_threads);
+#pragma unroll
+    for (int k = 0; k < Together; ++k) {
+      const int item = first + k * block_threads;
+      if (item < count) use(item, loaded[k]);
+    }
+  }
+}
+
+/// Fills the patch of `tile` from x (N,H,W,C); `shifted`, when not null, gets a copy one
+/// element to the left, so that pairs at odd elements can be read as one word.
+template <class S, class T>
+__device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch,
+                           T* shifted) {
+  const int pitch = patch_pitch<S>(p.tile_columns), row_elements = p.w * S::channels;
+  const int first_row = tile.row * S::stride - p.pad_top;
+  const int first = (tile.column * S::stride - p.pad_left) * S::channels;
+  const SmallDivisor by_pitch(pitch);
+  const auto load = [&](int item) {
+    const int patch_row = by_pitch.quotient(item), row = first_row + patch_row;
+    const int at = first + item - patch_row * pitch;
+    if (row < 0 || row >= p.h || at < 0 || at >= row_elements) return from_f32<T>(0.0f);
+    return x[(int64_t{tile.image} * p.h + row) * row_elements + at];
+  };
+  for_each_item<8>(patch_rows<S>(p.tile_rows) * pitch, load, [&](int item, T element) {
+    patch[item] = element;
+    if (shifted && item > 0) shifted[item - 1] = element;
+  });
 }
 
 // The host's side: the compiled shapes, and the tiles of the output.
@@ -95,8 +127,7 @@ inline constexpr ConvShapes<ConvShape<1, 3, 1>, ConvShape<3, 3, 1>, ConvShape<3,
 
 /// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request` where it has one
 /// of the shapes; false where it has none. Filters are 32 or 64, without pooling also any other
-/// multiple of 8 below, which is rounded up. Large kernels exist for 16-bit types only, pooling for
-/// a stride of 1.
+/// multiple of 8 below, which is rounded up. Pooling exists for a stride of 1.
 template <class Fn>
 bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
   const Conv2dGeometry& g = request.geometry;
@@ -106,10 +137,8 @@ bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
         g.stride_h != S::stride || g.stride_w != S::stride || (g.c_out != Filters && !rounded)) {
       return false;
     }
-    if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
-      if (!request.pooled) return fn.template operator()<T, S, Filters, false>(), true;
-      if constexpr (S::stride == 1) return fn.template operator()<T, S, Filters, true>(), true;
-    }
+    if (!request.pooled) return fn.template operator()<T, S, Filters, false>(), true;
+    if constexpr (S::stride == 1) return fn.template operator()<T, S, Filters, true>(), true;
     return false;
   };
   const auto visit = [&]<class T, class... Shapes>(ConvShapes<Shapes...>) {
@@ -117,10 +146,8 @@ bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
              visited.template operator()<T, Shapes, 64>()) ||
             ...);
   };
-  bool found = false;
-  visit_real(g.dtype,
-             [&]<class T>() { found = visit.template operator()<T>(few_channels_shapes); });
-  return found;
+  if (g.dtype == DType::bf16) return visit.template operator()<bfloat_t>(few_channels_shapes);
+  return g.dtype == DType::f16 && visit.template operator()<half_t>(few_channels_shapes);
 }
 
 /// Launches `kernel` with `bytes` of shared memory, also beyond the 48 KiB default.
@@ -128,9 +155,7 @@ template <class... Parameters, class... Arguments>
 void launch_few_channels(const KernelSite& site, size_t bytes, int blocks,
                          void (*kernel)(Parameters...), const Arguments&... arguments) {
   allow_shared_memory(kernel, bytes);
-  const LaunchTarget target{
-      .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
-  launch_pdl(target, static_cast<unsigned>(blocks), block_threads, kernel, arguments...);
+  launch_pdl(site, {static_cast<unsigned>(blocks), block_threads, bytes}, kernel, arguments...);
   check_launch("few-channel convolution");
 }
 

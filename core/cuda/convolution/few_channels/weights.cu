@@ -4,7 +4,6 @@
 #include "core/cuda/convolution/few_channels/dz.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/convolution/few_channels/patch.cuh"
 #include "core/cuda/convolution/few_channels/warp_split.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
@@ -20,14 +19,6 @@ namespace {
 constexpr size_t most_shared_bytes = 99 * 1024;
 /// Most blocks with partial sums: two per multiprocessor of a large GPU.
 constexpr int most_blocks = 264;
-
-template <class T>
-struct WeightsArguments {
-  const T* x;  // (N,H,W,C)
-  GradientOperands<T> dz;
-  bool wants_db;
-  float* sums;  // (blocks, c_out kernel kernel C + c_out)
-};
 
 /// Adds the accumulators of the warps of one group, which split the positions, in order.
 template <int Tiles>
@@ -50,22 +41,21 @@ __device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4
   }
 }
 
-/// A block sums over many tiles of the output, its warps over different positions, filters or
-/// kernel rows.
+/// sums (blocks, c_out kernel kernel C + c_out), the last of db. A block sums over many tiles of
+/// the output, its warps over different positions, filters or kernel rows.
 template <class T, class S, int Filters, bool Pooled>
 __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
-    few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
+    few_channels_weights_kernel(ConvTiling p, const T* x, GradientOperands<T> from, bool wants_db,
+                                float* all_sums) {
   wait_for_previous();
   extern __shared__ __align__(16) uint32_t memory[];
   using Split = RowSplit<T, S, Filters>;
   const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   T* const dz = reinterpret_cast<T*>(memory);
   T* const patch = dz + dz_elements<Filters>(p);
-  // Copies without registers where nothing is computed on the way.
-  const bool copies_dz = sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db;
-  const bool copies_patch =
-      copies_dz && p.w * S::channels % 8 == 0 && reinterpret_cast<uintptr_t>(arguments.x) % 16 == 0;
-  const int pitch = copies_patch ? copied_pitch<S>(p.tile_columns) : patch_pitch<S>(p.tile_columns);
+  // Copied without registers where nothing is computed on the way.
+  const bool copies_dz = !Pooled && !from.y && !wants_db;
+  const int pitch = patch_pitch<S>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp % Split::groups, part = warp / Split::groups;
   static_assert(Split::groups * Split::position_groups == block_warps);
@@ -76,17 +66,12 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   for (int at = block; at < tiles; at += blocks) {
     const ConvTile tile = tile_of(p, at);
     __syncthreads();  // all threads have read the last tile
-    int skipped = 0;  // elements before the patch in its rows
-    if (copies_dz) copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
-    if (copies_patch) {
-      skipped = copy_patch<S>(p, tile, arguments.x, patch);
-    } else {
-      fill_patch<S, T>(p, tile, arguments.x, patch, nullptr);
-    }
+    if (copies_dz) copy_dz<T, Filters>(p, tile, from.dy, dz);
+    fill_patch<S, T>(p, tile, x, patch, nullptr);
     if (copies_dz) {
       wait_for_copies();
     } else {
-      fill_dz<T, Filters, Pooled>(p, tile, arguments.dz, dz, db);
+      fill_dz<T, Filters, Pooled>(p, tile, from, dz, db);
     }
     __syncthreads();
     const int steps_across = p.tile_columns / 16;
@@ -94,15 +79,15 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
     for (int step = part; step < steps; step += Split::position_groups) {
       const int row = step / steps_across, column = step % steps_across * 16;
       Split::multiply(dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
-                      patch + skipped + row * S::stride * pitch + column * S::stride * S::channels,
-                      pitch, group, acc);
+                      patch + row * S::stride * pitch + column * S::stride * S::channels, pitch,
+                      group, acc);
     }
   }
 
   float* const scratch = reinterpret_cast<float*>(memory);
   add_warps(Split::position_groups, Split::groups, acc, scratch);
   const int weights = p.c_out * S::kernel * S::row_taps;
-  float* const sums = arguments.sums + int64_t{block} * (weights + p.c_out);
+  float* const sums = all_sums + int64_t{block} * (weights + p.c_out);
   if (part == 0) {
 #pragma unroll
     for (int i = 0; i < 4 * Split::tiles; ++i) {
@@ -129,7 +114,7 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
 /// Bytes of a tile's dz and patch.
 template <class T, class S, int Filters>
 size_t tile_bytes(const ConvTiling& p) {
-  const int patch = patch_rows<S>(p.tile_rows) * copied_pitch<S>(p.tile_columns);
+  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<S>(p.tile_columns);
   return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
 }
 
@@ -181,17 +166,17 @@ void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOp
                           const KernelSite& site, void* workspace) {
   const Conv2dGeometry& g = request.geometry;
   const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
+  const void* const relu_result = g.activation.kind == Activation::relu ? operands.output : nullptr;
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
     const ConvTiling p = weights_positions<T, S, Filters>(g, site);
     const int blocks = std::min(tile_count(p), most_blocks);
-    const WeightsArguments<T> arguments{.x = static_cast<const T*>(operands.x),
-                                        .dz = gradient_operands<T>(g.activation, operands),
-                                        .wants_db = g.bias && operands.b,
-                                        .sums = static_cast<float*>(workspace)};
+    const GradientOperands<T> dz{.dy = static_cast<const T*>(operands.y),
+                                 .y = static_cast<const T*>(relu_result),
+                                 .argmax = static_cast<uint8_t*>(operands.argmax)};
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
-                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, arguments);
-    add_slices<float>({.stream = site.stream, .capability = site.capability}, workspace, blocks,
-                      weights + g.c_out,
+                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, operands.x, dz,
+                        g.bias && operands.b, workspace);
+    add_slices<float>(site, workspace, blocks, weights + g.c_out,
                       StoreGradients<T>{weights, static_cast<T*>(operands.w),
                                         static_cast<T*>(g.bias ? operands.b : nullptr)});
   });

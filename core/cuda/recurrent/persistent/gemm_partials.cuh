@@ -69,9 +69,9 @@ __device__ inline void multiply_chunk(float (&acc)[4], const Eight<T>& top, cons
   if constexpr (sizeof(T) == 4) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      multiply_add<T>(acc,
-                      {top.at[2 * i], bottom.at[2 * i], top.at[2 * i + 1], bottom.at[2 * i + 1]},
-                      {w.at[2 * i], w.at[2 * i + 1]});
+      multiply_add_tf32(acc,
+                        {top.at[2 * i], bottom.at[2 * i], top.at[2 * i + 1], bottom.at[2 * i + 1]},
+                        {w.at[2 * i], w.at[2 * i + 1]});
     }
   } else {
 #pragma unroll
@@ -111,7 +111,7 @@ __device__ inline void multiply_partial(float (&acc)[M][N][4], const T* rows, in
           if constexpr (sizeof(T) == 4) {
 #pragma unroll
             for (uint32_t& x : a[i][m][half].at) {
-              x = __float_as_uint(operand(__uint_as_float(x)));
+              x = __float_as_uint(mma_operand(__uint_as_float(x)));
             }
           }
         }

@@ -241,7 +241,7 @@ class PersistentPass : RecurrentPass {
                   .n = g_.inputs(layer),
                   .k = rows.rows,
                   .transpose_a = true,
-                  .epilogue = wanted.b_ih.defined() ? GemmEpilogue::row_sums : GemmEpilogue::none,
+                  .row_sums = wanted.b_ih.defined(),
                   .tf32 = tf32_},
                  {.a = cell.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)});
     } else if (wanted.b_ih.defined()) {

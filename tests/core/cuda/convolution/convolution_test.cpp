@@ -44,20 +44,8 @@ TEST_F(CudaConvolution, AgreesWithoutLibraries) {
   expect_agree("without libraries", convolutions());
 }
 
-// Own tensor-core kernels, which compute f32 as tf32.
-TEST_F(CudaConvolution, AgreesInTf32WithoutLibraries) {
-  CudaOptions options;
-  options.without_libraries = true;
-  options.tf32 = true;
-  set_cuda_options(gpu, options);
-  std::vector<ConvolutionCase> few_channels = convolutions();
-  std::erase_if(few_channels, [](const ConvolutionCase& c) { return c.x[3] != 1 && c.x[3] != 3; });
-  expect_agree("without libraries, tf32", few_channels, 8 * 0x1p-11);
-}
-
-// Weight gradients of first layers alone, without bias and activation: 16-bit tiles are copied past
-// the registers. Rows of images that are whole packs, from the first or another element of a pack
-// on, and rows that are not; several tiles in each direction, filters that fill none.
+// Weight gradients of first layers alone, without bias and activation: 16-bit tiles of dy are
+// copied past the registers. Several tiles in each direction, filters that fill none.
 TEST_F(CudaConvolution, OfFirstLayersWithoutBiasAgrees) {
   CudaOptions options = exact_options();
   options.tf32 = true;
