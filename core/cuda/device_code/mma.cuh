@@ -15,6 +15,12 @@
 
 namespace whisker::cuda {
 
+/// Registers of one unit.
+template <class T>
+inline constexpr int a_registers = std::is_same_v<T, float> ? 4 : 2;
+template <class T>
+inline constexpr int b_registers = std::is_same_v<T, float> ? 2 : 1;
+
 /// x as an operand in shared memory: f32 is rounded to tf32.
 template <class T>
 __device__ inline T mma_operand(T x) {

@@ -103,7 +103,10 @@ __device__ void fill_dz(const ConvTiling& p, const ConvTile& tile, const Gradien
     float values[width];
     to_floats<T>(bytes, values);
 #pragma unroll
-    for (int c = 0; c < width; ++c) db[c] += values[c];
+    for (int c = 0; c < width; ++c) {
+      db[c] += values[c];
+      if constexpr (sizeof(T) == 4) words[c] = __float_as_uint(mma_operand(values[c]));
+    }
     const auto pack = unpack<T, width>(bytes);
 #pragma unroll
     for (int position = 0; position < step * step; ++position) {

@@ -17,13 +17,15 @@ ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
                                               const KernelSite& site) {
   const Conv2dGeometry& g = request.geometry;
   const Activation f = g.activation.kind;
+  const bool type =
+      g.dtype == DType::bf16 || g.dtype == DType::f16 || (g.dtype == DType::f32 && request.tf32);
   // With all, unrolled over a lane's elements, the code would not fit the instruction cache.
   const bool activation = f == Activation::none || f == Activation::relu;
   const bool plain = g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && !request.residual &&
                      !request.sums && !request.normalised &&
                      request.pass != ConvolutionPass::backward_input;
   const bool known =
-      activation && plain && site.capability >= 80 && fits(g) &&
+      type && activation && plain && site.capability >= 80 && fits(g) &&
       visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {});
   if (!known) return nullptr;
   const bool forward = request.pass == ConvolutionPass::forward;

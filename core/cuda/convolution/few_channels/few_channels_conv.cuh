@@ -11,6 +11,7 @@
 
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
@@ -112,8 +113,9 @@ __device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x
     return x[(int64_t{tile.image} * p.h + row) * row_elements + at];
   };
   for_each_item<8>(patch_rows<S>(p.tile_rows) * pitch, load, [&](int item, T element) {
-    patch[item] = element;
-    if (shifted && item > 0) shifted[item - 1] = element;
+    const T value = mma_operand(element);
+    patch[item] = value;
+    if (shifted && item > 0) shifted[item - 1] = value;
   });
 }
 
@@ -127,7 +129,8 @@ inline constexpr ConvShapes<ConvShape<1, 3, 1>, ConvShape<3, 3, 1>, ConvShape<3,
 
 /// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request` where it has one
 /// of the shapes; false where it has none. Filters are 32 or 64, without pooling also any other
-/// multiple of 8 below, which is rounded up. Pooling exists for a stride of 1.
+/// multiple of 8 below, which is rounded up. Large kernels exist for 16-bit types only, pooling for
+/// a stride of 1.
 template <class Fn>
 bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
   const Conv2dGeometry& g = request.geometry;
@@ -137,8 +140,10 @@ bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
         g.stride_h != S::stride || g.stride_w != S::stride || (g.c_out != Filters && !rounded)) {
       return false;
     }
-    if (!request.pooled) return fn.template operator()<T, S, Filters, false>(), true;
-    if constexpr (S::stride == 1) return fn.template operator()<T, S, Filters, true>(), true;
+    if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
+      if (!request.pooled) return fn.template operator()<T, S, Filters, false>(), true;
+      if constexpr (S::stride == 1) return fn.template operator()<T, S, Filters, true>(), true;
+    }
     return false;
   };
   const auto visit = [&]<class T, class... Shapes>(ConvShapes<Shapes...>) {
@@ -146,8 +151,10 @@ bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
              visited.template operator()<T, Shapes, 64>()) ||
             ...);
   };
-  if (g.dtype == DType::bf16) return visit.template operator()<bfloat_t>(few_channels_shapes);
-  return g.dtype == DType::f16 && visit.template operator()<half_t>(few_channels_shapes);
+  bool found = false;
+  visit_real(g.dtype,
+             [&]<class T>() { found = visit.template operator()<T>(few_channels_shapes); });
+  return found;
 }
 
 /// Launches `kernel` with `bytes` of shared memory, also beyond the 48 KiB default.

@@ -27,43 +27,61 @@ struct ForwardArguments {
   __device__ float activated(float z) const { return relu && z < 0 ? 0.0f : z; }  // keeps NaN
 };
 
-/// acc[m][tile] += patch (positions of tile m) x weights, over all kernel rows. A lane's positions
-/// are in tile row g (`low`) and g + 8 (`high`).
+/// One unit of A: the taps of a lane's position in tile row g (`low`) and g + 8 (`high`).
+template <class T>
+__device__ void load_positions(const T* low, const T* high, uint32_t (&a)[a_registers<T>]) {
+  if constexpr (sizeof(T) == 4) {
+    a[0] = __float_as_uint(low[0]);
+    a[1] = __float_as_uint(high[0]);
+    a[2] = __float_as_uint(low[4]);
+    a[3] = __float_as_uint(high[4]);
+  } else {
+    a[0] = *reinterpret_cast<const uint32_t*>(low);
+    a[1] = *reinterpret_cast<const uint32_t*>(high);
+  }
+}
+
+/// acc[m][tile] += patch (positions of tile m) x weights, over all kernel rows.
 template <class T, class S, int Tiles, int Group>
 __device__ void multiply_positions(const T* patch, const int (&low)[Group],
                                    const int (&high)[Group], int pitch, const uint32_t* fragments,
                                    float (&acc)[Group][Tiles][4]) {
+  constexpr int regs = b_registers<T>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int p = 0; p < S::kernel; ++p) {
     const T* row = patch + p * pitch;
 #pragma unroll
-    for (int unit = 0; unit < S::units; unit += 2) {
-      uint32_t b[2][Tiles] = {};
-      const int together = unit + 1 < S::units ? 2 : 1;
+    for (int unit = 0; unit < S::units; unit += sizeof(T) == 4 ? 1 : 2) {
+      uint32_t b[2][Tiles][regs] = {};
+      const int together = sizeof(T) == 2 && unit + 1 < S::units ? 2 : 1;
 #pragma unroll
       for (int u = 0; u < together; ++u) {
 #pragma unroll
-        for (int tile = 0; tile < Tiles; tile += 4) {
-          const uint4 four = *reinterpret_cast<const uint4*>(
-              fragments + ((p * S::units + unit + u) * 32 + lane) * Tiles + tile);
-          b[u][tile] = four.x;
-          b[u][tile + 1] = four.y;
-          b[u][tile + 2] = four.z;
-          b[u][tile + 3] = four.w;
+        for (int reg = 0; reg < regs; ++reg) {
+#pragma unroll
+          for (int tile = 0; tile < Tiles; tile += 4) {
+            const uint4 four = *reinterpret_cast<const uint4*>(
+                fragments + (((p * S::units + unit + u) * regs + reg) * 32 + lane) * Tiles + tile);
+            b[u][tile][reg] = four.x;
+            b[u][tile + 1][reg] = four.y;
+            b[u][tile + 2][reg] = four.z;
+            b[u][tile + 3][reg] = four.w;
+          }
         }
       }
 #pragma unroll
       for (int m = 0; m < Group; ++m) {
-        uint32_t a[2][2] = {};
-#pragma unroll
-        for (int u = 0; u < together; ++u) {
-          const int at = 8 * (unit + u);
-          a[u][0] = *reinterpret_cast<const uint32_t*>(row + low[m] + at);
-          a[u][1] = *reinterpret_cast<const uint32_t*>(row + high[m] + at);
-        }
+        uint32_t a0[a_registers<T>], a1[a_registers<T>] = {};
+        const int at = 8 * unit, next = 8 * (unit + 1);
+        load_positions(row + low[m] + at, row + high[m] + at, a0);
+        if (together == 2) load_positions(row + low[m] + next, row + high[m] + next, a1);
 #pragma unroll
         for (int tile = 0; tile < Tiles; ++tile) {
-          multiply_add_two<T>(acc[m][tile], a[0], a[1], b[0][tile], b[1][tile]);
+          if constexpr (sizeof(T) == 2) {
+            multiply_add_two<T>(acc[m][tile], a0, a1, b[0][tile][0], b[1][tile][0]);
+          } else {
+            multiply_add_tf32(acc[m][tile], a0, b[0][tile]);
+          }
         }
       }
     }
@@ -71,17 +89,18 @@ __device__ void multiply_positions(const T* patch, const int (&low)[Group],
 }
 
 /// Stores those of a lane's 2 Tiles channels below c_out of the position at `y`, as Us.
-template <class U, int Tiles, class Value>
+template <class T, class U, int Tiles, class Value>
 __device__ void store_channels(U* y, int c_out, const Value& value) {
+  constexpr int width = LaneChannels<T>::width;
   const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
-  for (int first = 0; first < 2 * Tiles; first += 8) {
-    const int channel = first_of_pack(first / 8, t);
+  for (int first = 0; first < 2 * Tiles; first += width) {
+    const int channel = LaneChannels<T>::first(first / width, t);
     if (channel >= c_out) continue;
-    Pack<U, 8> pack;
+    Pack<U, width> pack;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) pack.at[i] = value(first + i);
-    *reinterpret_cast<Pack<U, 8>*>(y + channel) = pack;
+    for (int i = 0; i < width; ++i) pack.at[i] = value(first + i);
+    *reinterpret_cast<Pack<U, width>*>(y + channel) = pack;
   }
 }
 
@@ -95,7 +114,7 @@ __device__ void store_positions(const ConvTiling& p, int image, int i, int j,
     const int column = j + 8 * half;
     if (i >= p.h_out || column >= p.w_out) continue;
     const int64_t at = ((int64_t{image} * p.h_out + i) * p.w_out + column) * p.c_out;
-    store_channels<T, Tiles>(arguments.y + at, p.c_out, [&](int c) {
+    store_channels<T, T, Tiles>(arguments.y + at, p.c_out, [&](int c) {
       return from_f32<T>(arguments.activated(acc[c / 2][2 * half + c % 2] + bias[c]));
     });
   }
@@ -129,17 +148,17 @@ __device__ void store_windows(const ConvTiling& p, int image, int i, int j,
     argmax[c] = position;
   }
   const int64_t at = ((int64_t{image} * (p.h_out / 2) + i) * (p.w_out / 2) + j) * p.c_out;
-  store_channels<T, Tiles>(arguments.y + at, p.c_out,
-                           [&](int c) { return from_f32<T>(values[c]); });
+  store_channels<T, T, Tiles>(arguments.y + at, p.c_out,
+                              [&](int c) { return from_f32<T>(values[c]); });
   if (arguments.argmax) {
-    store_channels<uint8_t, Tiles>(arguments.argmax + at, p.c_out,
-                                   [&](int c) { return argmax[c]; });
+    store_channels<T, uint8_t, Tiles>(arguments.argmax + at, p.c_out,
+                                      [&](int c) { return argmax[c]; });
   }
 }
 
-/// True when pairs also start at odd elements.
-template <class S>
-inline constexpr bool shifted_copy = S::stride* S::channels % 2 == 1;
+/// True when pairs of 16-bit elements also start at odd elements.
+template <class T, class S>
+inline constexpr bool shifted_copy = sizeof(T) == 2 && S::stride* S::channels % 2 == 1;
 
 /// 16-position tiles that a warp multiplies at once.
 template <int Tiles>
@@ -152,10 +171,10 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   wait_for_previous();
   extern __shared__ __align__(16) uint32_t memory[];
   const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
-  constexpr bool shift = shifted_copy<S>;
+  constexpr bool shift = shifted_copy<T, S>;
   constexpr int group = tiles_at_once<Tiles>;
   uint32_t* const fragments = memory;
-  T* const patch = reinterpret_cast<T*>(fragments + fragment_registers<S, Tiles>);
+  T* const patch = reinterpret_cast<T*>(fragments + fragment_registers<T, S, Tiles>);
   const int pitch = patch_pitch<S>(p.tile_columns);
   T* const shifted = shift ? patch + patch_rows<S>(p.tile_rows) * pitch : nullptr;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -165,9 +184,10 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   fill_weights<T, S, Tiles>(arguments.w, p.c_out, fragments);
   float bias[2 * Tiles] = {};  // of the lane's channels
   if (arguments.b) {
+    constexpr int width = LaneChannels<T>::width;
 #pragma unroll
     for (int i = 0; i < 2 * Tiles; ++i) {
-      const int channel = first_of_pack(i / 8, t) + i % 8;
+      const int channel = LaneChannels<T>::first(i / width, t) + i % width;
       if (channel < p.c_out) bias[i] = to_f32(arguments.b[channel]);
     }
   }
@@ -175,7 +195,8 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   const auto taps_of = [&](int row, int column) {
     const int element = S::stride * S::channels * column;
     const bool odd = shift && element % 2 != 0;
-    const int start = row * S::stride * pitch + element - (odd ? 1 : 0) + 2 * t;
+    const int start =
+        row * S::stride * pitch + element - (odd ? 1 : 0) + (sizeof(T) == 4 ? t : 2 * t);
     return start + (odd ? patch_rows<S>(p.tile_rows) * pitch : 0);
   };
 
@@ -228,8 +249,8 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
 template <class T, class S, int Tiles>
 size_t block_bytes(const ConvTiling& p) {
   const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<S>(p.tile_columns);
-  return sizeof(uint32_t) * fragment_registers<S, Tiles> +
-         sizeof(T) * static_cast<size_t>(patch) * (shifted_copy<S> ? 2 : 1);
+  return sizeof(uint32_t) * fragment_registers<T, S, Tiles> +
+         sizeof(T) * static_cast<size_t>(patch) * (shifted_copy<T, S> ? 2 : 1);
 }
 
 }  // namespace

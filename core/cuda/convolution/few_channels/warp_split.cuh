@@ -8,6 +8,34 @@
 
 namespace whisker::cuda {
 
+/// A of two 16-channel tiles over 16 positions of 16-bit dz, from its first position and `channel`
+/// on.
+template <int Filters, class T>
+__device__ void load_positions_of_gradient(const T* dz, int channel, uint32_t (&a0)[2][2],
+                                           uint32_t (&a1)[2][2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int position = lane % 8 + lane / 16 * 8;
+#pragma unroll
+  for (int m = 0; m < 2; ++m) {
+    load_transposed(dz + position * dz_pitch<Filters> + channel + 16 * m + lane / 8 % 2 * 8, a0[m],
+                    a1[m]);
+  }
+}
+
+/// A of two 16-channel tiles over 8 positions of f32 dz, from the lane's first position and
+/// channel.
+template <int Filters>
+__device__ void load_positions_of_gradient(const float* dz, uint32_t (&a)[2][4]) {
+#pragma unroll
+  for (int m = 0; m < 2; ++m) {
+    const float* from = dz + 16 * m;
+    a[m][0] = __float_as_uint(from[0]);
+    a[m][1] = __float_as_uint(from[8]);
+    a[m][2] = __float_as_uint(from[4 * dz_pitch<Filters>]);
+    a[m][3] = __float_as_uint(from[4 * dz_pitch<Filters> + 8]);
+  }
+}
+
 /// Each warp has two 16-channel tiles and some kernel rows; warps with the same ones split the
 /// positions.
 template <class T, class S, int Filters>
@@ -39,28 +67,46 @@ struct RowSplit {
     constexpr int between = S::stride * S::channels;  // taps of neighbouring positions
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int g = lane / 4, t = lane % 4;
-    const T* const from_dz = dz + (lane % 8 + lane / 16 * 8) * dz_pitch<Filters> + channel;
-    uint32_t a0[2][2], a1[2][2];  // of two 16-channel tiles
+    if constexpr (sizeof(T) == 2) {
+      uint32_t a0[2][2], a1[2][2];
+      load_positions_of_gradient<Filters>(dz, channel, a0, a1);
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
-      load_transposed(from_dz + 16 * m + lane / 8 % 2 * 8, a0[m], a1[m]);
-    }
+      for (int p = 0; p < rows; ++p) {
+        if (kernel_row + p >= S::kernel) break;
+        const T* taps = patch + (kernel_row + p) * pitch + 2 * t * between + g;
 #pragma unroll
-    for (int p = 0; p < rows; ++p) {
-      if (kernel_row + p >= S::kernel) break;
-      const T* taps = patch + (kernel_row + p) * pitch + 2 * t * between + g;
+        for (int unit = 0; unit < S::units; ++unit) {
+          uint32_t b[2];
 #pragma unroll
-      for (int unit = 0; unit < S::units; ++unit) {
-        uint32_t b[2];
+          for (int half = 0; half < 2; ++half) {
+            const T* from = taps + 8 * half * between + 8 * unit;
+            const Pack<T, 2> pair{from[0], from[between]};
+            b[half] = reinterpret_cast<const uint32_t&>(pair);
+          }
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const T* from = taps + 8 * half * between + 8 * unit;
-          const Pack<T, 2> pair{from[0], from[between]};
-          b[half] = reinterpret_cast<const uint32_t&>(pair);
+          for (int m = 0; m < 2; ++m) {
+            multiply_add_two<T>(acc[(m * rows + p) * S::units + unit], a0[m], a1[m], b[0], b[1]);
+          }
         }
+      }
+    } else {
 #pragma unroll
-        for (int m = 0; m < 2; ++m) {
-          multiply_add_two<T>(acc[(m * rows + p) * S::units + unit], a0[m], a1[m], b[0], b[1]);
+      for (int k = 0; k < 16; k += 8) {
+        uint32_t a[2][4];
+        load_positions_of_gradient<Filters>(dz + (k + t) * dz_pitch<Filters> + channel + g, a);
+#pragma unroll
+        for (int p = 0; p < rows; ++p) {
+          if (kernel_row + p >= S::kernel) break;
+          const T* taps = patch + (kernel_row + p) * pitch + (k + t) * between + g;
+#pragma unroll
+          for (int unit = 0; unit < S::units; ++unit) {
+            const uint32_t b[2] = {__float_as_uint(taps[8 * unit]),
+                                   __float_as_uint(taps[8 * unit + 4 * between])};
+#pragma unroll
+            for (int m = 0; m < 2; ++m) {
+              multiply_add_tf32(acc[(m * rows + p) * S::units + unit], a[m], b);
+            }
+          }
         }
       }
     }

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
   T* const dz = reinterpret_cast<T*>(memory);
   T* const patch = dz + dz_elements<Filters>(p);
   // Copied without registers where nothing is computed on the way.
-  const bool copies_dz = !Pooled && !from.y && !wants_db;
+  const bool copies_dz = sizeof(T) == 2 && !Pooled && !from.y && !wants_db;
   const int pitch = patch_pitch<S>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp % Split::groups, part = warp / Split::groups;

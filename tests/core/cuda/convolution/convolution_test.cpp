@@ -44,8 +44,19 @@ TEST_F(CudaConvolution, AgreesWithoutLibraries) {
   expect_agree("without libraries", convolutions());
 }
 
-// Weight gradients of first layers alone, without bias and activation: 16-bit tiles of dy are
-// copied past the registers. Several tiles in each direction, filters that fill none.
+// Own tensor-core kernels, which compute f32 as tf32.
+TEST_F(CudaConvolution, AgreesInTf32WithoutLibraries) {
+  CudaOptions options;
+  options.without_libraries = true;
+  options.tf32 = true;
+  set_cuda_options(gpu, options);
+  std::vector<ConvolutionCase> few_channels = convolutions();
+  std::erase_if(few_channels, [](const ConvolutionCase& c) { return c.x[3] != 1 && c.x[3] != 3; });
+  expect_agree("without libraries, tf32", few_channels, 8 * 0x1p-11);
+}
+
+// Weight gradients of first layers alone, without bias and activation: 16-bit tiles of dy are copied
+// past the registers. Several tiles in each direction, filters that fill none.
 TEST_F(CudaConvolution, OfFirstLayersWithoutBiasAgrees) {
   CudaOptions options = exact_options();
   options.tf32 = true;

@@ -118,13 +118,13 @@ std::vector<std::vector<double>> results_of(const ConvolutionRequest& request, c
   return results;
 }
 
-/// Both passes, plain and pooled.
+/// Both passes, plain and pooled, in every type.
 std::vector<ConvolutionRequest> requests() {
   std::vector<ConvolutionRequest> all;
   for (const Shape& x : {Shape{3, 13, 45, 3}, Shape{2, 31, 70, 1}}) {
     for (const int64_t filters : {16, 32, 40, 64}) {
       const bool rounded = filters % 32 != 0;  // only without pooling
-      for (const DType dtype : {DType::bf16, DType::f16}) {
+      for (const DType dtype : dtypes) {
         for (const auto pass : {ConvolutionPass::forward, ConvolutionPass::backward_weights}) {
           ConvolutionRequest request = request_of(pass, dtype, x, filters);
           all.push_back(request);
@@ -182,13 +182,9 @@ TEST_F(CudaFewChannelsConv, ComputesTheSameByTheTilesOfAnyCard) {
 }
 
 TEST(FewChannelsConv, RefusesWhatThereIsNoKernelFor) {
-  const auto of = [](DType dtype, int64_t channels) {
-    return few_channels_conv(request_of(ConvolutionPass::forward, dtype, {2, 8, 8, channels}, 32),
-                             cards[0].site());
-  };
-  EXPECT_NE(of(DType::bf16, 3), nullptr);
-  EXPECT_EQ(of(DType::bf16, 5), nullptr);
-  EXPECT_EQ(of(DType::f32, 3), nullptr);
+  const ConvolutionRequest request =
+      request_of(ConvolutionPass::forward, DType::bf16, {2, 8, 8, 5}, 32);
+  EXPECT_EQ(few_channels_conv(request, cards[0].site()), nullptr);
 }
 
 }  // namespace
