@@ -36,7 +36,7 @@ __device__ inline T mma_operand(T x) {
 
 #if __CUDA_ARCH__ >= 800
 
-/// acc += A B over two units of a 16-bit type; of an odd number of units the last one is zeros.
+/// acc += A B over two units of a 16-bit type.
 template <class T>
 __device__ inline void multiply_add_two(float (&acc)[4], const uint32_t (&a0)[2],
                                         const uint32_t (&a1)[2], uint32_t b0, uint32_t b1) {
@@ -55,14 +55,29 @@ __device__ inline void multiply_add_two(float (&acc)[4], const uint32_t (&a0)[2]
   }
 }
 
-/// acc += A B over one unit of f32, rounded to tf32.
-__device__ inline void multiply_add_tf32(float (&acc)[4], const uint32_t (&a)[4],
-                                         const uint32_t (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-      "{%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+/// acc += A B over one unit.
+template <class T>
+__device__ inline void multiply_add(float (&acc)[4], const uint32_t (&a)[a_registers<T>],
+                                    const uint32_t (&b)[b_registers<T>]) {
+  if constexpr (std::is_same_v<T, float>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else if constexpr (std::is_same_v<T, bfloat_t>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+  }
 }
 
 /// Two units of A (16,16), each from 16-bit elements that are transposed in shared memory: lane l
@@ -87,8 +102,9 @@ __device__ inline void multiply_add_two(float (&)[4], const uint32_t (&)[2], con
                                         uint32_t, uint32_t) {
   __trap();
 }
-__device__ inline void multiply_add_tf32(float (&)[4], const uint32_t (&)[4],
-                                         const uint32_t (&)[2]) {
+template <class T>
+__device__ inline void multiply_add(float (&)[4], const uint32_t (&)[a_registers<T>],
+                                    const uint32_t (&)[b_registers<T>]) {
   __trap();
 }
 __device__ inline void load_transposed(const void*, uint32_t (&)[2], uint32_t (&)[2]) {

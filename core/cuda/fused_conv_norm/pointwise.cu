@@ -88,9 +88,7 @@ __global__ void __launch_bounds__(forward_threads, 2)
       if (packs % 2 == 1) {
         const uint32_t a0[2] = {word_at(a), word_at(a + 8 * pitch)};
 #pragma unroll
-        for (int j = 0; j < Outputs; ++j) {
-          multiply_add_two<T>(acc[j], a0, {0, 0}, word_at(b + j * 8 * pitch), 0);
-        }
+        for (int j = 0; j < Outputs; ++j) multiply_add<T>(acc[j], a0, {word_at(b + j * 8 * pitch)});
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(most_backward_threads)
   x_copy.start(blockIdx.x, tile);
   dy_copy.start(blockIdx.x, dy_tile);
   const WarpChannels own(t.c);
-  uint32_t weights[(Units + 1) / 2 * 2][2];
+  uint32_t weights[Units][2];
   load_weights(w, t, own, weights);
   Factors<2> factors{};
 #pragma unroll
@@ -103,9 +103,12 @@ __global__ void __launch_bounds__(most_backward_threads)
         float da[4] = {};
         const T* const b = dy_rows + (8 * half + own.group) * dy_pitch + own.pair;
 #pragma unroll
-        for (int u = 0; u < Units; u += 2) {
-          const uint32_t next = u + 1 < Units ? word_at(b + 8 * u + 8) : 0;
-          multiply_add_two<T>(da, weights[u], weights[u + 1], word_at(b + 8 * u), next);
+        for (int u = 0; u + 1 < Units; u += 2) {
+          multiply_add_two<T>(da, weights[u], weights[u + 1], word_at(b + 8 * u),
+                              word_at(b + 8 * u + 8));
+        }
+        if constexpr (Units % 2 == 1) {
+          multiply_add<T>(da, weights[Units - 1], {word_at(b + 8 * (Units - 1))});
         }
         with_curve<T>(norm.activation, [&](const auto& f) {
 #pragma unroll
@@ -178,7 +181,7 @@ __global__ void __launch_bounds__(most_backward_threads)
   x_copy.start(last, tile);
   dy_copy.start(last, dy_tile);
   const WarpChannels own(t.c);
-  uint32_t weights[(Units + 1) / 2 * 2][2];
+  uint32_t weights[Units][2];
   load_weights(w, t, own, weights);
   Factors<pack> factors;
   float slope[pack], shift[pack];
@@ -201,14 +204,15 @@ __global__ void __launch_bounds__(most_backward_threads)
 #pragma unroll
       for (int u = 0; u < Units; u += 2) {
         const uint32_t a0[2] = {word_at(a + 8 * u), word_at(a + 8 * dy_pitch + 8 * u)};
-        uint32_t a1[2] = {};
         if (u + 1 < Units) {
-          a1[0] = word_at(a + 8 * u + 8);
-          a1[1] = word_at(a + 8 * dy_pitch + 8 * u + 8);
-        }
+          const uint32_t a1[2] = {word_at(a + 8 * u + 8), word_at(a + 8 * dy_pitch + 8 * u + 8)};
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          multiply_add_two<T>(da[h], a0, a1, weights[u][h], weights[u + 1][h]);
+          for (int h = 0; h < 2; ++h) {
+            multiply_add_two<T>(da[h], a0, a1, weights[u][h], weights[(u + 1) % Units][h]);
+          }
+        } else {
+#pragma unroll
+          for (int h = 0; h < 2; ++h) multiply_add<T>(da[h], a0, {weights[u][h]});
         }
       }
 #pragma unroll

@@ -52,7 +52,7 @@ __device__ void multiply_positions(const T* patch, const int (&low)[Group],
     const T* row = patch + p * pitch;
 #pragma unroll
     for (int unit = 0; unit < S::units; unit += sizeof(T) == 4 ? 1 : 2) {
-      uint32_t b[2][Tiles][regs] = {};
+      uint32_t b[2][Tiles][regs];
       const int together = sizeof(T) == 2 && unit + 1 < S::units ? 2 : 1;
 #pragma unroll
       for (int u = 0; u < together; ++u) {
@@ -71,17 +71,19 @@ __device__ void multiply_positions(const T* patch, const int (&low)[Group],
       }
 #pragma unroll
       for (int m = 0; m < Group; ++m) {
-        uint32_t a0[a_registers<T>], a1[a_registers<T>] = {};
+        uint32_t a0[a_registers<T>], a1[a_registers<T>];
         const int at = 8 * unit, next = 8 * (unit + 1);
         load_positions(row + low[m] + at, row + high[m] + at, a0);
         if (together == 2) load_positions(row + low[m] + next, row + high[m] + next, a1);
 #pragma unroll
         for (int tile = 0; tile < Tiles; ++tile) {
           if constexpr (sizeof(T) == 2) {
-            multiply_add_two<T>(acc[m][tile], a0, a1, b[0][tile][0], b[1][tile][0]);
-          } else {
-            multiply_add_tf32(acc[m][tile], a0, b[0][tile]);
+            if (together == 2) {
+              multiply_add_two<T>(acc[m][tile], a0, a1, b[0][tile][0], b[1][tile][0]);
+              continue;
+            }
           }
+          multiply_add<T>(acc[m][tile], a0, b[0][tile]);
         }
       }
     }

@@ -104,7 +104,7 @@ struct RowSplit {
                                    __float_as_uint(taps[8 * unit + 4 * between])};
 #pragma unroll
             for (int m = 0; m < 2; ++m) {
-              multiply_add_tf32(acc[(m * rows + p) * S::units + unit], a[m], b);
+              multiply_add<T>(acc[(m * rows + p) * S::units + unit], a[m], b);
             }
           }
         }

@@ -69,9 +69,9 @@ __device__ inline void multiply_chunk(float (&acc)[4], const Eight<T>& top, cons
   if constexpr (sizeof(T) == 4) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      multiply_add_tf32(acc,
-                        {top.at[2 * i], bottom.at[2 * i], top.at[2 * i + 1], bottom.at[2 * i + 1]},
-                        {w.at[2 * i], w.at[2 * i + 1]});
+      multiply_add<T>(acc,
+                      {top.at[2 * i], bottom.at[2 * i], top.at[2 * i + 1], bottom.at[2 * i + 1]},
+                      {w.at[2 * i], w.at[2 * i + 1]});
     }
   } else {
 #pragma unroll
