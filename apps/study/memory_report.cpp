@@ -195,8 +195,9 @@ std::string MemoryReport::json() const {
   json.list("steps", samples, [&](const MemorySample& one) {
     json.begin_object().field("operator", one.name).field("layer", one.layer);
     json.field("backward", one.backward).field("keeps_bytes", one.keeps);
+    json.field("recomputable_bytes", one.recomputable);
     json.field("kept_bytes", one.kept).field("live_bytes", one.after.allocated);
-    json.field("peak_bytes", one.peak);
+    json.field("peak_bytes", one.peak).field("peak_tensor_bytes", one.peak_tensors);
     for (int i = 0; i < memory_category_count; ++i) {
       const auto category = static_cast<MemoryCategory>(i);
       json.field(fmt::format("{}_bytes", name_of(category)), held_as(one.after, category));
