@@ -37,7 +37,7 @@ void add_tensor(TextTable& table, const std::string& what, const TapeOutput& out
   if (values.known()) {
     const TensorStatistics s = values.summary();
     const bool any = s.not_finite < output.shape.count();  // of finite values
-    for (const double one : {s.minimum, s.maximum, s.mean, s.deviation, s.norm}) {
+    for (const double one : {s.minimum, s.maximum, s.mean, s.deviation}) {
       cells.push_back(any ? number(one) : "");
     }
     cells.push_back(fmt::format("{}", s.not_finite));
@@ -183,8 +183,8 @@ std::string NanReport::text(size_t width) const {
                                        entry.layer.empty() ? "" : ", layer ", entry.layer),
                            width);
     if (!place.empty()) text += wrapped("  " + printable(place), width);
-    TextTable table({"tensor", "shape", "dtype", ">minimum", ">maximum", ">mean", ">deviation",
-                     ">norm", ">NaN or Inf"});
+    TextTable table(
+        {"tensor", "shape", "dtype", ">minimum", ">maximum", ">mean", ">deviation", ">NaN or Inf"});
     each_tensor(*recording, *origin,
                 [&](std::string_view, const std::string& name, const TapeOutput& output,
                     const RecordedValues& values) { add_tensor(table, name, output, values); });

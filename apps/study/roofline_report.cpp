@@ -176,6 +176,11 @@ std::string RooflineReport::text(size_t width) const {
   text += fmt::format("\n{}: {:.3g} ms, at the ceilings {:.3g} ms{}\n",
                       counted(static_cast<int64_t>(passes.size()), "pass"), all, floor_ms,
                       all > 0 ? fmt::format(" ({:.0f} %)", 100 * floor_ms / all) : std::string());
+  if (std::ranges::any_of(passes, [](const RooflinePass& one) { return one.fraction() > 1; })) {
+    text += lines(
+        "above 100 %: operands were still in caches, or the algorithm needs fewer operations than "
+        "are counted, as Winograd's");
+  }
   const std::vector<size_t> low = far_below();
   if (low.empty()) return text;
   text += "\nbelow 20 % of their ceiling, and at least 1 % of the time:\n";
