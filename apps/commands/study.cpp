@@ -67,9 +67,10 @@ constexpr OutputFormat recording_format{.name = "a recording of study record"};
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
   const Recording recording = record_target(arguments.target, false, invocation);
-  print_result(arguments.view.json ? fmt::format("{}\n", recording_json(recording))
-                                   : fmt::format("{}\n\n{}", recording.title,
-                                                 tape_listing(recording, arguments.view.width())));
+  print_result(arguments.view.json
+                   ? fmt::format("{}\n", recording_json(recording))
+                   : fmt::format("{}\n{}", wrapped_lines(recording.title, arguments.view.width()),
+                                 tape_listing(recording, arguments.view.width())));
   return 0;
 }
 
@@ -166,9 +167,7 @@ int run_step(StudyArguments arguments, const Invocation& invocation) {
   const FrameOptions options{.width = arguments.view.width()};
   std::vector<size_t> shown;
   if (!arguments.view.json) {
-    const size_t width = options.width == 0 ? recording.title.size() + 1 : options.width;
-    const std::vector<std::string> title = wrap_text(recording.title, width, CutWords::longest);
-    print_result(fmt::format("{}\n\n", fmt::join(title, "\n")));
+    print_result(wrapped_lines(recording.title, options.width) + "\n");
   }
   if (!arguments.has_script) {
     StepSession session(frames, options);

@@ -124,8 +124,8 @@ std::vector<BlockMemory> MemoryReport::blocks() const {
 
 std::string MemoryReport::text(size_t width) const {
   const MemorySample& highest = samples[peak()];
-  std::string text = fmt::format("{}\n\npeak {}, at {} {}\n", title, bytes_of(peak_bytes()),
-                                 peak() + 1, place_of(highest));
+  std::string text = fmt::format("{}\npeak {}, at {} {}\n", wrapped_lines(title, width),
+                                 bytes_of(peak_bytes()), peak() + 1, place_of(highest));
   TextTable at_peak({"at the peak", ">bytes", ">%"});
   const auto percent = [&](int64_t bytes) {
     return fmt::format("{:.1f}", 100 * static_cast<double>(bytes) /

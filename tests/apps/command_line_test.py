@@ -211,6 +211,9 @@ class CommandLine(ProgramTest):
         record = printed("record", "mlp", "-o", "json.safetensors", "device=reference")
         self.assertEqual([entry["name"] for entry in record["entries"]],
                          [entry["name"] for entry in graph["entries"]])
+        for view in ("step", "trace", "memory", "roofline", "why"):  # whose title is longer than a line
+            shown = self.whisker("study", view, "attention", *(["wq"] if view == "why" else [])).stdout
+            self.assertLessEqual(max(map(len, shown.splitlines())), 100, view)
         state = {"env": {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}}
         listed = printed("exercises", **state)["exercises"]
         self.assertEqual([(one["name"], one["lesson"]) for one in listed if one["next"]], [("chain_rule", 1)])
@@ -328,6 +331,8 @@ class CommandLine(ProgramTest):
                          (1, True, "f32", "x"))
         self.assertGreater(one["tensors"][0]["absolute"], 0)
         for says, words in (("B: expected a recording", ["mlp"]),
+                            ("B: expected what differs (device=reference, precision=bf16, seed=1) before the values, got "
+                             "'x=[1]'", ["-e", "sum(x * x)", "x=[1]", "precision=bf16"]),
                             ("stays on its device", ["a.safetensors", "device=cpu"])):
             self.assertIn(says, self.whisker("study", "compare", *words, code=2).stderr)
 
