@@ -80,11 +80,11 @@ std::string main_of(const Exercise& exercise, const fs::path& file, const fs::pa
   const fs::path call = course / "exercises" / exercise.name / "call.h";
   if (fs::exists(call, error)) text += fmt::format("#include {}\n", quoted(call));
   text += "using course::View;\n";
-  for (const bool in_double : {true, false}) {
-    const bool used = in_double ? exercise.in_double : exercise.in_float;
-    text += fmt::format("auto in_{}() {{\n{}  return answer;\n}}\n", in_double ? "double" : "float",
-                        used ? instance(exercise, in_double ? "double" : "float")
-                             : "  constexpr std::nullptr_t answer = nullptr;\n");
+  for (const char* type : {"double", "float"}) {
+    const bool used = exercise.in_double || type[0] == 'f';
+    text += fmt::format(
+        "auto in_{}() {{\n{}  return answer;\n}}\n", type,
+        used ? instance(exercise, type) : "  constexpr std::nullptr_t answer = nullptr;\n");
   }
   return text +
          "int main(int, char** words) {\n"

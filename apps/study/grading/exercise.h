@@ -27,7 +27,7 @@
 //    with the signature, which calls the answer. It may throw course::Stop{"reason"}: "the threads
 //    in reverse order gave another result" is shown as it stands. `answer_file` may be answer.cu;
 //    g++ compiles it as C++.
-// 7. tests/apps/course/planted_*.h hold five wrong answers at least for each exercise.
+// 7. tests/apps/course/planted_*.cpp hold five wrong answers at least for each exercise.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -80,7 +80,7 @@ struct Exercise {
   /// Each result of an exercise that is no gradient.
   std::function<Tensor(const Values&, std::string_view result)> expected = {};
   std::vector<Fault> faults = {};
-  bool in_double = true, in_float = true;
+  bool in_double = true;  ///< and in float
   std::string_view answer_file = "answer.cpp";
   bool needs_gpu = false;  ///< no CPU can emulate it
 };

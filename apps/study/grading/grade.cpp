@@ -142,52 +142,6 @@ std::string printed_text(const std::string& printed) {
   return fmt::format("\nIt printed:\n{}{}", printed, printed.ends_with('\n') ? "" : "\n");
 }
 
-}  // namespace
-
-Grade grade(const Exercise& exercise, std::span<const Problem> problems, const AnswerRun& run) {
-  const std::vector<Check> checks = checks_of(problems, run);
-  const auto wrong =
-      std::ranges::count_if(checks, [](const Check& one) { return !one.is_right(); });
-  Grade result;
-  if (wrong == 0 && checks.size() == problems.size()) {
-    result.passed = true;
-    const std::string confirmed =
-        exercise.expected || !exercise.in_double
-            ? std::string()
-            : fmt::format(
-                  " The engine's backward gives the same, and so do finite differences "
-                  "({} elements).",
-                  confirmed_elements(exercise, checks));
-    result.text =
-        fmt::format("{}: right, in {} checks: {} inputs{}.{}\n{}", exercise.name, checks.size(),
-                    exercise.setups.size() * seeds_of_a_setup,
-                    exercise.in_double && exercise.in_float ? ", in double and in float" : "",
-                    confirmed, printed_text(run.printed));
-    return result;
-  }
-  result.causes = diagnose(exercise, checks);
-  const auto stopped =
-      std::ranges::find_if(checks, [](const Check& one) { return !one.outcome->stopped.empty(); });
-  if (stopped != checks.end()) {
-    result.causes.push_back(fmt::format("It was stopped with {}: {}", input_name(*stopped->problem),
-                                        stopped->outcome->stopped));
-  }
-  const Check& shown = smallest(checks);
-  result.text = fmt::format(
-      "{}: wrong in {} of {} checks.\n\n{}", exercise.name, wrong, checks.size(),
-      result.causes.empty() ? "Nothing that learners often do wrong gives these numbers.\n"
-                            : "What it looks like:\n" + bullets(result.causes));
-  result.text += fmt::format("\nThe smallest input that fails ({}):\n{}",
-                             input_name(*shown.problem), inputs_text(exercise, *shown.problem));
-  for (size_t r = 0; r < shown.agrees.size(); ++r) {
-    if (!shown.agrees[r]) result.text += result_text(exercise, shown, r);
-  }
-  result.text += printed_text(run.printed);
-  return result;
-}
-
-namespace {
-
 // On messages of the compiler that do not say what to write instead.
 std::string remark_on(const std::string& errors) {
   std::string text;
@@ -224,6 +178,47 @@ Grade grade_built(const Exercise& exercise, const std::filesystem::path& file,
 }
 
 }  // namespace
+
+Grade grade(const Exercise& exercise, std::span<const Problem> problems, const AnswerRun& run) {
+  const std::vector<Check> checks = checks_of(problems, run);
+  const auto wrong =
+      std::ranges::count_if(checks, [](const Check& one) { return !one.is_right(); });
+  Grade result;
+  if (wrong == 0 && checks.size() == problems.size()) {
+    result.passed = true;
+    const std::string confirmed =
+        exercise.expected || !exercise.in_double
+            ? std::string()
+            : fmt::format(
+                  " The engine's backward gives the same, and so do finite differences "
+                  "({} elements).",
+                  confirmed_elements(exercise, checks));
+    result.text = fmt::format("{}: right, in {} checks: {} inputs{}.{}\n{}", exercise.name,
+                              checks.size(), exercise.setups.size() * seeds_of_a_setup,
+                              exercise.in_double ? ", in double and in float" : "", confirmed,
+                              printed_text(run.printed));
+    return result;
+  }
+  result.causes = diagnose(exercise, checks);
+  const auto stopped =
+      std::ranges::find_if(checks, [](const Check& one) { return !one.outcome->stopped.empty(); });
+  if (stopped != checks.end()) {
+    result.causes.push_back(fmt::format("It was stopped with {}: {}", input_name(*stopped->problem),
+                                        stopped->outcome->stopped));
+  }
+  const Check& shown = smallest(checks);
+  result.text = fmt::format(
+      "{}: wrong in {} of {} checks.\n\n{}", exercise.name, wrong, checks.size(),
+      result.causes.empty() ? "Nothing that learners often do wrong gives these numbers.\n"
+                            : "What it looks like:\n" + bullets(result.causes));
+  result.text += fmt::format("\nThe smallest input that fails ({}):\n{}",
+                             input_name(*shown.problem), inputs_text(exercise, *shown.problem));
+  for (size_t r = 0; r < shown.agrees.size(); ++r) {
+    if (!shown.agrees[r]) result.text += result_text(exercise, shown, r);
+  }
+  result.text += printed_text(run.printed);
+  return result;
+}
 
 Grade grade_file(const Exercise& exercise, const std::filesystem::path& file,
                  const std::filesystem::path& course, int seconds) {

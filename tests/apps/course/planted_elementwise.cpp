@@ -8,6 +8,19 @@
 
 namespace whisker {
 namespace {
+namespace solutions {
+#include "docs/course/solutions/add_broadcast.cpp"
+#include "docs/course/solutions/chain_rule.cpp"
+#include "docs/course/solutions/mul.cpp"
+#include "docs/course/solutions/power.cpp"
+#include "docs/course/solutions/relu.cpp"
+#include "docs/course/solutions/scalar_engine.cpp"
+#include "docs/course/solutions/sigmoid.cpp"
+#include "docs/course/solutions/tanh.cpp"
+// clang-format off: behind scalar_engine.cpp, whose engine it runs
+#include "docs/course/exercises/scalar_engine/call.h"
+// clang-format on
+}  // namespace solutions
 
 using course::View;
 

@@ -2,6 +2,14 @@
 
 namespace whisker {
 namespace {
+namespace solutions {
+#include "docs/course/solutions/avg_pool.cpp"
+#include "docs/course/solutions/batch_norm.cpp"
+#include "docs/course/solutions/conv2d_input.cpp"
+#include "docs/course/solutions/conv2d_weight.cpp"
+#include "docs/course/solutions/layer_norm.cpp"
+#include "docs/course/solutions/max_pool.cpp"
+}  // namespace solutions
 
 using course::View;
 

@@ -4,6 +4,13 @@
 
 namespace whisker {
 namespace {
+namespace solutions {
+#include "docs/course/solutions/adam_step.cpp"
+#include "docs/course/solutions/cross_entropy.cpp"
+#include "docs/course/solutions/matmul_left.cpp"
+#include "docs/course/solutions/matmul_right.cpp"
+#include "docs/course/solutions/mean.cpp"
+}  // namespace solutions
 
 using course::View;
 
