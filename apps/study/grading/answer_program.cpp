@@ -28,15 +28,15 @@ constexpr size_t most_printed = 2000;  // bytes of what an answer printed that a
 fs::path nvcc() {
   std::error_code error;
   if (const char* name = std::getenv("CUDACXX"); name && fs::exists(name, error)) return name;
-  const std::string path = std::getenv("PATH") ? std::getenv("PATH") : "";
+  const std::string path =
+      fmt::format("{}:/usr/local/cuda/bin", std::getenv("PATH") ? std::getenv("PATH") : "");
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find(':', begin), path.size());
     const fs::path file = fs::path(path.substr(begin, end - begin)) / "nvcc";
     if (fs::exists(file, error)) return file;
     begin = end + 1;
   }
-  const fs::path installed = "/usr/local/cuda/bin/nvcc";
-  return fs::exists(installed, error) ? installed : fs::path();
+  return {};
 }
 
 // The compiler and its options: what stands before the source and behind it.
@@ -45,7 +45,11 @@ std::pair<std::vector<std::string>, std::vector<std::string>> compiler_of(const 
   if (built_for == BuiltFor::gpu) {
     return {{nvcc().string(), "-std=c++20", "-arch=native", "-x", "cu"}, {}};
   }
-  std::vector<std::string> words{"g++", "-std=c++20", "-fdiagnostics-color=never", "-fmax-errors=3",
+  std::vector<std::string> words{"g++",
+                                 "-std=c++20",
+                                 "-fdiagnostics-color=never",
+                                 "-fmax-errors=3",
+                                 "-w",
                                  "-fno-diagnostics-show-caret"};
   if (!exercise.answer_file.ends_with(".cu")) {
     words.emplace_back("-O1");

@@ -117,8 +117,6 @@ Exercise conv2d_weight() {
        [=](V v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 0))); }},
       {"dw", "the sum is missing: '=' keeps the last term of each element; '+=' adds",
        [](V v) { return last_terms(v, false); }},
-      {"dw", "it is the mean over the batch, not the sum",
-       [=](V v) { return gradient(v) * (1.0 / static_cast<double>(v["x"].extent(0))); }},
       {"dw", "it is turned by 180 degrees: w(i) is what multiplies x(h + i)",
        [=](V v) { return flipped(gradient(v)); }}};
   return exercise;
@@ -128,18 +126,12 @@ Pool2dOptions pool_options(V v) {
   return {.kernel = v.whole("size"), .stride = Pair(v.whole("stride"))};
 }
 
-std::vector<Setup> pools(bool signs) {
+std::vector<Setup> pools() {
   const auto setup = [](std::string_view says, const Shape& x, double size, double stride) {
     return Setup{says, {{"x", x}}, {{"size", size}, {"stride", stride}}};
   };
-  std::vector<Setup> all = {setup("one window", {1, 2, 2, 1}, 2, 2),
-                            setup("batch 2, 2 channels", {2, 4, 6, 2}, 2, 2),
-                            setup("overlapping windows", {2, 5, 7, 1}, 3, 2)};
-  if (signs) {
-    all.push_back(setup("values below 0", {1, 4, 4, 1}, 2, 2));
-    all.back().numbers.emplace_back("below", 1);
-  }
-  return all;
+  return {setup("one window", {1, 2, 2, 1}, 2, 2), setup("batch 2, 2 channels", {2, 4, 6, 2}, 2, 2),
+          setup("overlapping windows", {2, 5, 7, 1}, 3, 2)};
 }
 
 Exercise max_pool_backward() {
@@ -150,12 +142,14 @@ Exercise max_pool_backward() {
       .signature =
           "max_pool_backward(View<const T> dy, View<const T> x, int size, int stride, "
           "View<T> dx)",
-      .setups = pools(true),
+      .setups = pools(),
       .prepare =
           [](Values& v, uint64_t) {
             if (v.has("below")) v.set("x", affine(abs(v["x"]), -1, -0.25));
           },
       .forward = [](V v) { return max_pool2d(v["x"], pool_options(v)); }};
+  exercise.setups.push_back(
+      {"values below 0", {{"x", {1, 4, 4, 1}}}, {{"size", 2}, {"stride", 2}, {"below", 1}}});
   Exercise average = exercise;
   average.forward = [](V v) { return avg_pool2d(v["x"], pool_options(v)); };
   const auto shared = [average](V v) { return engine_gradient(average, v, "x"); };
@@ -177,7 +171,7 @@ Exercise avg_pool_backward() {
       .lesson = 5,
       .title = "average pooling: the gradient is divided among each window",
       .signature = "avg_pool_backward(View<const T> dy, int size, int stride, View<T> dx)",
-      .setups = pools(false),
+      .setups = pools(),
       .forward = [](V v) { return avg_pool2d(v["x"], pool_options(v)); }};
   const auto gradient = [exercise](V v) { return engine_gradient(exercise, v, "x"); };
   exercise.faults = {{"dx", "the scale 1 / (size size) is missing",

@@ -58,6 +58,10 @@ TEST_F(AnswerProgramTest, AnErrorOfTheCompilerIsSaidOnceWithWhatToWrite) {
   EXPECT_THAT(text, AllOf(HasSubstr("mul.cpp:5:16: error"), HasSubstr("y is y * y"),
                           HasSubstr("x[k] is its k-th element"),
                           Not(HasSubstr("In instantiation of")), Not(HasSubstr("float"))));
+  EXPECT_THAT(graded("  if (true) {").text,
+              AllOf(HasSubstr("A } is missing in the answer"), Not(HasSubstr("warning"))));
+  EXPECT_THAT(graded("  switch (1) { case 1: int k = 1; break; case 2: break; }").text,
+              HasSubstr("needs braces"));
 }
 
 TEST_F(AnswerProgramTest, AnEngineDoesNotTakeTanhOfANumberForARow) {
