@@ -215,7 +215,10 @@ std::vector<Outcome> outcomes_of(const std::string& bytes, std::span<const Probl
 }  // namespace
 
 std::string why_no_gpu_answer() {
-  if (std::string why = why_no_cuda(); !why.empty()) return why;
+  std::string why = why_no_cuda();
+  const size_t remedy = why.find(", or use device=cpu.");  // grading has no device
+  if (remedy != std::string::npos) why.replace(remedy, std::string::npos, ".");
+  if (!why.empty()) return why;
   return nvcc().empty() ? "nvcc is neither on PATH nor in /usr/local/cuda/bin." : "";
 }
 

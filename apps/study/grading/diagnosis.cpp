@@ -124,10 +124,7 @@ std::string wrong_factor(const Exercise& exercise, const std::vector<const Check
                          size_t r) {
   std::vector<std::string> names = {""};
   for (const AnswerParameter& parameter : parameters_of(exercise)) {
-    if (parameter.kind == AnswerParameterKind::tensor ||
-        parameter.kind == AnswerParameterKind::number) {
-      names.push_back(parameter.name);
-    }
+    if (!parameter.is_result()) names.push_back(parameter.name);
   }
   for (const std::string& extra : names) {
     for (const std::string& missing : names) {

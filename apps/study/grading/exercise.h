@@ -22,12 +22,12 @@
 //    dy ignored, transposition, another result's values, elements left out, right in some of the
 //    setups or in double alone need no row (diagnosis.cpp).
 // 6. An answer that is called in another way (a kernel on an emulated block) has a file call.h
-// beside
-//    answer.cpp. It is included behind the answer and defines `template <class T> void FUNCTION`
-//    with the signature, which calls the answer. It may throw course::Stop{"reason"}: "the threads
-//    in reverse order gave another result" is shown as it stands. `answer_file` may be answer.cu;
-//    g++ compiles it as C++.
-// 7. tests/apps/course/planted_*.cpp hold five wrong answers at least for each exercise.
+//    beside answer.cpp. It is included behind the answer and defines `template <class T> void
+//    FUNCTION` with the signature, which calls the answer. It may throw course::Stop{"reason"}:
+//    "the threads in reverse order gave another result" is shown as it stands. `answer_file` may be
+//    answer.cu; g++ compiles it as C++.
+// 7. tests/apps/course/planted_* hold five wrong answers at least for each exercise, those of
+//    planted_cuda.cu for a GPU. docs/notes/2026-11-28-course-tests.md says why in one program.
 #pragma once
 
 #include "core/tensor/tensor.h"
