@@ -18,9 +18,9 @@
 //    engine's backward, and the grader confirms what it shows by finite differences. An exercise
 //    that is no gradient (an optimizer's step, a GPU kernel) has `expected` instead.
 // 5. `faults` are wrong answers that learners give, computed: the grader names one when the answer
-//    equals it in every check. Zeros, a wrong sign, a constant factor, a factor that is an extent,
-//    dy ignored, transposition, another result's values, elements left out, right in some of the
-//    setups or in double alone need no row (diagnosis.cpp).
+//    equals it in every check. Zeros, a wrong sign, a constant factor, a factor that is an extent
+//    or an input, dy ignored, transposition, another result's values, elements left out, right in
+//    some of the setups or in double alone need no row (diagnosis.cpp).
 // 6. An answer that is called in another way (a kernel on an emulated block) has a file call.h
 //    beside answer.cpp. It is included behind the answer and defines `template <class T> void
 //    FUNCTION` with the signature, which calls the answer. It may throw course::Stop{"reason"}:
