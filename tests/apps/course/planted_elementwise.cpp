@@ -58,7 +58,7 @@ struct FaultyEngine {
         } else if (y.operation == Rule::mul) {
           const T to_a = fault == 6 ? a : fault == 10 ? static_cast<T>(y.b) : b;
           const T to_b = fault == 6 ? b : fault == 10 ? static_cast<T>(y.a) : a;
-          pass(y.a, dy * to_a, fault != 7 && fault != 5);
+          pass(y.a, dy * to_a, fault != 7);
           pass(y.b, dy * to_b, fault != 7 && fault != 5);
         } else if (y.operation == Rule::tanh) {
           const T slope = fault == 4 ? 1 : 1 - (fault == 11 ? a * a : y.value * y.value);
@@ -172,8 +172,8 @@ void plant_elementwise(std::vector<Planted>& all) {
         ANSWERS(chain_rule));
   plant(all, "scalar_engine",
         {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope",
-         "'=' in the rule of the prod", "wrong factor", "'=' in the rules",
-         "'=' in the rule of the sum", "passes on to one operand alone", "by a row's number",
+         "dx: '=' in the rule of the prod", "wrong factor", "'=' in the rules",
+         "'=' in the rule of the sum", "forgets an operand", "by a row's number",
          "1 - a^2 of its operand", "dx, dw, db: '=' in the rule of tanh", "factor a",
          "2 y of its result", "'=' in the rule of the square", "tanh passes on nothing",
          "square passes on nothing", "square leaves dy out", "tanh leaves dy out"},
