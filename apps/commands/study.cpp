@@ -160,9 +160,7 @@ int run_step(StudyArguments arguments, const Invocation& invocation) {
   const FrameOptions options{.width = arguments.view.width()};
   std::vector<size_t> shown;
   if (!arguments.view.json) {
-    const size_t width = options.width == 0 ? recording.title.size() + 1 : options.width;
-    const std::vector<std::string> title = wrap_text(recording.title, width, CutWords::longest);
-    print_result(fmt::format("{}\n\n", fmt::join(title, "\n")));
+    print_result(wrapped(recording.title, options.width) + "\n");
   }
   if (!arguments.has_script) {
     StepSession session(frames, options);

@@ -38,9 +38,7 @@ size_t GradcheckReport::wrong() const {
 std::string GradcheckReport::text(size_t width) const {
   std::string text;
   const auto add_lines = [&](const std::string& line) {
-    text += width == 0
-                ? line + "\n"
-                : fmt::format("{}\n", fmt::join(wrap_text(line, width, CutWords::never), "\n  "));
+    text += wrapped(line, width, CutWords::never, "  ");
   };
   if (!heading.empty()) {
     add_lines(heading);

@@ -16,8 +16,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 namespace whisker {
 namespace {
 
@@ -55,10 +53,6 @@ ThreeSteps three_of(size_t count) {
 
 std::string shown(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.3g}", value);
-}
-
-void write_values(JsonWriter& json, std::string_view key, const StepValues& values) {
-  json.list(key, values);
 }
 
 // x counts layers or parameters, from 1; a curve for each of the three steps.
@@ -201,25 +195,22 @@ std::string GradientFlow::text(size_t width) const {
                std::isnan(dead) ? "" : fmt::format("{:.0f} of {}", dead, one.units)});
   }
   text += table.str("  ", width);
-  const auto add = [&](const std::string& sentence) {
-    if (width == 0) {
-      text += sentence + "\n";
-    } else {
-      text += fmt::format("{}\n", fmt::join(wrap_text(sentence, width, CutWords::longest), "\n"));
-    }
-  };
   text += "\n";
-  add(fmt::format(
-      "gradient: norm at the layer's result, of the mean loss of the step's last batch (of rank "
-      "0's part of it); empty where none was asked for, or not all of it was finite. update: norm "
-      "of "
-      "one update / norm of the weights, of the layer's largest parameter. zeros, dead units: in "
-      "step {}; a unit is dead that a relu left at 0 for the whole batch.",
-      steps[at.last]));
+  text += wrapped(
+      fmt::format(
+          "gradient: norm at the layer's result, of the mean loss of the step's last batch (of "
+          "rank 0's part of it); empty where none was asked for, or not all of it was finite. "
+          "update: norm of one update / norm of the weights, of the layer's largest parameter. "
+          "zeros, dead units: in step {}; a unit is dead that a relu left at 0 for the whole "
+          "batch.",
+          steps[at.last]),
+      width);
   text += "\n";
-  const std::vector<std::string> found = findings();
-  if (found.empty()) add("Nothing stands out: gradients reach every layer, and updates are usual.");
-  for (const std::string& one : found) add(one);
+  std::vector<std::string> found = findings();
+  if (found.empty()) {
+    found = {"Nothing stands out: gradients reach every layer, and updates are usual."};
+  }
+  for (const std::string& one : found) text += wrapped(one, width);
   return text;
 }
 
@@ -229,19 +220,19 @@ std::string GradientFlow::json() const {
   json.list("layers", layers, [&](const LayerFlow& one) {
     json.begin_object().field("layer", one.layer).field("operator", one.op);
     json.field("units", one.units).field("trend", trend_of(one.gradient));
-    write_values(json, "gradient_norm", one.gradient);
-    write_values(json, "activation_deviation", one.activation);
-    write_values(json, "zeros", one.zeros);
-    write_values(json, "dead_units", one.dead_units);
-    write_values(json, "not_finite", one.not_finite);
-    write_values(json, "update_ratio", one.update);
+    json.list("gradient_norm", one.gradient);
+    json.list("activation_deviation", one.activation);
+    json.list("zeros", one.zeros);
+    json.list("dead_units", one.dead_units);
+    json.list("not_finite", one.not_finite);
+    json.list("update_ratio", one.update);
     json.end_object();
   });
   json.list("parameters", parameters, [&](const ParameterFlow& one) {
     json.begin_object().field("name", one.name);
-    write_values(json, "gradient_norm", one.gradient);
-    write_values(json, "weight_norm", one.weight);
-    write_values(json, "update_ratio", one.update);
+    json.list("gradient_norm", one.gradient);
+    json.list("weight_norm", one.weight);
+    json.list("update_ratio", one.update);
     json.end_object();
   });
   json.list("findings", findings());

@@ -106,11 +106,6 @@ std::string way_there(const Recording& recording, const NonFiniteOrigin& origin,
   return table.str("  ", width);
 }
 
-std::string wrapped(const std::string& text, size_t width) {
-  if (width == 0) return text + "\n";
-  return fmt::format("{}\n", fmt::join(wrap_text(text, width, CutWords::longest), "\n"));
-}
-
 }  // namespace
 
 NanReport NanReport::of(const KeptStep& kept, const std::string& file, Device device,
@@ -204,12 +199,7 @@ std::string NanReport::json() const {
   json.begin_object().field("schema_version", 1).field("file", file);
   json.field("epoch", step.epoch).field("step", step.step).field("batch", step.batch);
   json.field("rank", step.rank).field("failed", step.what).field("loss_scale", step.loss_scale);
-  json.key("computed");
-  if (recording) {
-    json.value(recording->title);
-  } else {
-    json.null();
-  }
+  json.field("computed", recording ? std::optional(recording->title) : std::nullopt);
   json.list("damaged_weights", damaged_weights).list("damaged_rows", damaged_rows);
   json.key("first");
   if (origin) {

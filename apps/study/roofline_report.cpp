@@ -12,8 +12,6 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 namespace whisker {
 namespace {
 
@@ -143,9 +141,7 @@ std::string RooflineReport::reason(const RooflinePass& pass) const {
 
 std::string RooflineReport::text(size_t width) const {
   const auto lines = [&](const std::string& text) {
-    return width == 0
-               ? text + "\n"
-               : fmt::format("{}\n", fmt::join(wrap_text(text, width, CutWords::never), "\n  "));
+    return wrapped(text, width, CutWords::never, "  ");
   };
   std::string text = title + "\n\n";
   text += lines(fmt::format(

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 
 std::vector<std::string> wrap_text(std::string_view text, size_t width, CutWords cut) {
@@ -30,6 +32,10 @@ std::vector<std::string> wrap_text(std::string_view text, size_t width, CutWords
   }
   lines.emplace_back(text);
   return lines;
+}
+
+std::string wrapped(std::string_view text, size_t width, CutWords cut, std::string_view indent) {
+  return fmt::format("{}\n", fmt::join(wrap_text(text, width, cut), fmt::format("\n{}", indent)));
 }
 
 TextTable::TextTable(std::vector<std::string> headings) {

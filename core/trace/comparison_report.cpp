@@ -14,12 +14,7 @@ namespace whisker {
 
 std::string RecordingComparison::text(double tolerance, size_t width) const {
   std::string text;
-  const auto line = [&](const std::string& said) {
-    for (const std::string& part :
-         wrap_text(said, width == 0 ? said.size() + 1 : width, CutWords::longest)) {
-      text += part + "\n";
-    }
-  };
+  const auto line = [&](const std::string& said) { text += wrapped(said, width); };
   line("A  " + a);
   line("B  " + b);
   text += "\n";

@@ -145,12 +145,7 @@ std::string GradientPaths::text(const Recording& recording, size_t width) const 
   }
   std::string result;
   for (const std::string& line : lines) {
-    if (width == 0) {
-      result += line + "\n";
-      continue;
-    }
-    const auto parts = wrap_text(line, width - 4, CutWords::longest);
-    result += fmt::format("{}\n", fmt::join(parts, "\n    "));
+    result += wrapped(line, width == 0 ? 0 : width - 4, CutWords::longest, "    ");
   }
   for (size_t i = 0; i < paths.size(); ++i) result += path_text(*this, i, recording, width);
   if (!paths.empty()) result += "\ngradient: the norm of what arrives at the operator\n";

@@ -34,12 +34,8 @@ std::string written(std::span<const double> values, const Shape& shape) {
 }
 
 std::string line(const std::string& name, const std::string& is, const std::string& what) {
-  std::string text;
-  for (const std::string& part :
-       wrap_text(fmt::format("{} {} {}", name, is, what), width - 6, CutWords::longest)) {
-    text += fmt::format("{}{}\n", text.empty() ? "  " : "    ", part);
-  }
-  return text;
+  return "  " +
+         wrapped(fmt::format("{} {} {}", name, is, what), width - 6, CutWords::longest, "    ");
 }
 
 std::string inputs_text(const Exercise& exercise, const Problem& problem) {
@@ -128,11 +124,7 @@ const Check& smallest(std::span<const Check> checks) {
 std::string bullets(const std::vector<std::string>& sentences) {
   std::string text;
   for (const std::string& sentence : sentences) {
-    std::string prefix = "  - ";
-    for (const std::string& part : wrap_text(sentence + ".", width - 6, CutWords::longest)) {
-      text += prefix + part + "\n";
-      prefix = "    ";
-    }
+    text += "  - " + wrapped(sentence + ".", width - 6, CutWords::longest, "    ");
   }
   return text;
 }
