@@ -145,16 +145,14 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   // A language model's states go from batch to batch: its ranks divide each batch's rows.
   const bool rows = network.signature().task() == Task::language_model;
   OwnBatchSource own(*data.source, ranks);
-  OwnExamples own_examples;
   std::optional<ExampleCollector> measured;  // of forecasts for the report, of tokens none
   const bool classes = network.signature().task() == Task::classification;
   if (classes || (!rows && !arguments.report.empty())) {
-    measured.emplace(network.signature(), std::ssize(data.contents), most_scores);
+    measured.emplace(network.signature(), std::ssize(data.contents), arguments.scores());
   }
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     network.check_outputs(scores.data<const float>(), split ? "the run's data" : path);
     if (measured) measured->add(scores, batch);
-    if (classes && arguments.each()) own_examples.add(scores, batch);
   };
   EvaluateOptions options{.observe = observe};
   outputs.calibrated.observe(options);
@@ -163,13 +161,15 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   ValidationExamples examples;
   if (measured) examples = measured->of_all_ranks(ranks);
   const std::optional<TemperatureFit> fit = outputs.calibrated.fit(ranks);
-  std::vector<EvaluatedExample> all;
-  if (arguments.each()) all = own_examples.of_all_ranks(ranks);
   if (!ranks.leads()) return 0;
-  for (EvaluatedExample& one : all) {
-    const SequenceExample& example = data.examples[static_cast<size_t>(one.number)];
-    one.path = example.place;
-    if (!arguments.report.empty()) one.shown = shown_text(example, network.signature().input);
+  std::vector<std::string> paths, shown;
+  if (classes) {
+    for (const SequenceExample& example : data.examples) {
+      paths.push_back(example.place);
+      if (!arguments.report.empty()) {
+        shown.push_back(shown_text(example, network.signature().input));
+      }
+    }
   }
   std::optional<int64_t> trained;
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
@@ -178,20 +178,21 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
     return print_metrics(network,
                          {.metrics = *metrics,
                           .unreadable = unreadable,
-                          .examples = classes ? examples : ValidationExamples{},
+                          .examples = examples,
                           .trained_on = trained,
                           .fit = fit,
                           .contents = data.contents},
                          arguments.json);
   };
-  const int code = outputs.reports.write(print, all,
-                                         {.network = network,
-                                          .metrics = *metrics,
-                                          .weights = arguments.weights,
-                                          .data = arguments.data_names(),
-                                          .examples = examples,
-                                          .worst = arguments.worst,
-                                          .trained_on = trained});
+  const int code = outputs.reports.write(print, {.network = network,
+                                                 .metrics = *metrics,
+                                                 .weights = arguments.weights,
+                                                 .data = arguments.data_names(),
+                                                 .examples = examples,
+                                                 .paths = std::move(paths),
+                                                 .shown = std::move(shown),
+                                                 .worst = arguments.worst,
+                                                 .trained_on = trained});
   outputs.calibrated.write(metrics->count(), data.contents);
   return code;
 }

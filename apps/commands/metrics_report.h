@@ -33,7 +33,7 @@ class Unreadable {
 struct Measured {
   const Metrics& metrics;
   const Unreadable& unreadable;
-  ValidationExamples examples;              ///< of a classification
+  const ValidationExamples& examples;       ///< none of a language model
   std::optional<int64_t> trained_on = {};   ///< examples that trained the network, if known
   std::optional<TemperatureFit> fit = {};   ///< of --calibrate
   std::span<const uint64_t> contents = {};  ///< hashes of the examples, for a calibrated network
