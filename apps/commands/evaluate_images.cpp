@@ -1,5 +1,4 @@
-#include "apps/commands/evaluate_images.h"
-
+#include "apps/commands/evaluate_data.h"
 #include "apps/commands/metrics_report.h"
 #include "apps/ranks/own_batches.h"
 #include "apps/ranks/rank_rounds.h"

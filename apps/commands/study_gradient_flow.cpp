@@ -1,5 +1,5 @@
 // whisker study gradient-flow: how gradients went through the layers of a run.
-#include "apps/commands/study_run.h"
+#include "apps/commands/study_target.h"
 #include "apps/study/gradient_flow.h"
 #include "apps/terminal/facts.h"
 #include "core/io/file_ending.h"

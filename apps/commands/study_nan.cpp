@@ -1,5 +1,5 @@
 // whisker study nan: runs the step again at which a run diverged, and says where it began.
-#include "apps/commands/study_run.h"
+#include "apps/commands/study_target.h"
 #include "apps/study/nan_report.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"

@@ -1,6 +1,7 @@
 // The peak is the allocator's own; what is kept comes from the tape.
 #include "apps/study/memory_report.h"
 
+#include "apps/study/study_network.h"
 #include "core/draw/chart.h"
 #include "core/io/checksum_mark.h"
 #include "core/io/json.h"
