@@ -28,42 +28,26 @@ namespace solutions {
 #include "docs/course/exercises/transpose/call.h"
 #include "docs/course/exercises/vector_add/call.h"
 }  // namespace solutions
+#define NAMESPACE_OF(number) fault##number
+#define FAULTS_OF(number) NAMESPACE_OF(number)
 #define FAULT 1
-namespace fault1 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 2
-namespace fault2 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 3
-namespace fault3 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 4
-namespace fault4 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 5
-namespace fault5 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 6
-namespace fault6 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 7
-namespace fault7 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 8
-namespace fault8 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 9
-namespace fault9 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 
 // Number 0 is the solution; causes are those of 1, 2, ...
 void plant_kernels(std::vector<Planted>& all, const char* exercise,

@@ -1,5 +1,6 @@
 // The kernels of the GPU warm-ups' exercises with the fault number FAULT; included once
-// for each, within a namespace. planted_gpu.cpp names what each is.
+// for each, into a namespace of its own. planted_gpu.cpp names what each is.
+namespace FAULTS_OF(FAULT) {
 
 __global__ void vector_add(const float* a, const float* b, float* sum, int n) {
   const int block = static_cast<int>(FAULT == 2 ? 0 : blockIdx.x),
@@ -183,4 +184,6 @@ __global__ void matmul_tiled(const float* a, const float* b, float* c, int m, in
   if (row < m && column < n) c[row * n + column] = FAULT == 9 ? 0 : sum;
 }
 #include "docs/course/exercises/matmul_tiled/call.h"
+
+}  // namespace FAULTS_OF(FAULT)
 #undef FAULT
