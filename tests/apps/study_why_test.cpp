@@ -154,8 +154,7 @@ std::vector<CauseCase> cases() {
 class StudyWhyTest : public ::testing::Test {
  protected:
   Recording recorded(const Planted& planted) {
-    Invocation quiet;
-    quiet.verbosity = -1;
+    const Invocation quiet{.verbosity = -1, .run = {}};
     StudyTarget target;
     target.arguments = planted.arguments;
     target.usual_batch = 2;
