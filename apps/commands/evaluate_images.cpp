@@ -173,24 +173,14 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
   const auto& calibration = network.signature().calibration;
   std::vector<uint64_t> contents;
   if (fit || calibration) contents = contents_of(*dataset, arguments.workers);
-  const auto print = [&] {
-    return print_metrics(network,
-                         {.metrics = *metrics,
-                          .unreadable = unreadable,
-                          .examples = examples,
-                          .trained_on = trained,
-                          .fit = fit,
-                          .contents = contents},
-                         arguments.json);
-  };
-  const int code = outputs.reports.write(print, {.network = network,
-                                                 .metrics = *metrics,
-                                                 .weights = arguments.weights,
-                                                 .data = arguments.data_names(),
-                                                 .examples = examples,
-                                                 .paths = std::move(paths),
-                                                 .worst = arguments.worst,
-                                                 .trained_on = trained});
+  const int code = outputs.reports.write(network, arguments,
+                                         {.metrics = *metrics,
+                                          .unreadable = unreadable,
+                                          .examples = examples,
+                                          .trained_on = trained,
+                                          .fit = fit,
+                                          .contents = contents,
+                                          .paths = std::move(paths)});
   outputs.calibrated.write(metrics->count(), contents);
   return code;
 }

@@ -173,25 +173,15 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   std::optional<int64_t> trained;
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
   if (rows) trained.reset();  // it is of lines, and metrics of tokens
-  const auto print = [&] {
-    return print_metrics(network,
-                         {.metrics = *metrics,
-                          .unreadable = unreadable,
-                          .examples = examples,
-                          .trained_on = trained,
-                          .fit = fit,
-                          .contents = data.contents},
-                         arguments.json);
-  };
-  const int code = outputs.reports.write(print, {.network = network,
-                                                 .metrics = *metrics,
-                                                 .weights = arguments.weights,
-                                                 .data = arguments.data_names(),
-                                                 .examples = examples,
-                                                 .paths = std::move(paths),
-                                                 .shown = std::move(shown),
-                                                 .worst = arguments.worst,
-                                                 .trained_on = trained});
+  const int code = outputs.reports.write(network, arguments,
+                                         {.metrics = *metrics,
+                                          .unreadable = unreadable,
+                                          .examples = examples,
+                                          .trained_on = trained,
+                                          .fit = fit,
+                                          .contents = data.contents,
+                                          .paths = std::move(paths),
+                                          .shown = std::move(shown)});
   outputs.calibrated.write(metrics->count(), data.contents);
   return code;
 }

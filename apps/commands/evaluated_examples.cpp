@@ -4,12 +4,12 @@
 #include "core/error.h"
 #include "core/io/duration.h"
 #include "data/files/csv.h"
+#include "train/report/evaluation_report.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <exception>
-#include <utility>
 
 namespace whisker {
 namespace {
@@ -67,31 +67,40 @@ void EvaluatedFiles::add_input(const fs::path& input) {
   if (any()) outputs_.add_data(input);
 }
 
-void EvaluatedFiles::write_predictions(const EvaluationRecord& record) {
+void EvaluatedFiles::write_predictions(const Measured& measured) {
   fs::path folder;  // a real path: "../.." leads from it
   if (!predictions_->is_stream()) {
     folder = fs::canonical(fs::absolute(predictions_->path()).parent_path());
   }
-  predictions_->write(predictions_csv(record.examples, record.paths, folder));
+  predictions_->write(predictions_csv(measured.examples, measured.paths, folder));
   outputs_.commit(*predictions_, "--predictions", csv_format);
 }
 
-int EvaluatedFiles::write(const std::function<int()>& print, EvaluationRecord record) {
+int EvaluatedFiles::write(const Network& network, const EvaluateArguments& arguments,
+                          const Measured& measured) {
   int code = 0;
   std::exception_ptr unprinted, unwritten;
   try {
-    code = print();
+    code = print_metrics(network, measured, arguments.json);
   } catch (...) {
     unprinted = std::current_exception();
   }
   try {
-    if (predictions_) write_predictions(record);
+    if (predictions_) write_predictions(measured);
   } catch (const Error&) {
     unwritten = std::current_exception();
   }
   if (page_) {
-    record.date = local_time_text(std::time(nullptr));
-    page_->write(evaluation_report(std::move(record)));
+    page_->write(evaluation_report({.network = network,
+                                    .metrics = measured.metrics,
+                                    .weights = arguments.weights,
+                                    .data = arguments.data_names(),
+                                    .date = local_time_text(std::time(nullptr)),
+                                    .examples = measured.examples,
+                                    .paths = measured.paths,
+                                    .shown = measured.shown,
+                                    .worst = arguments.worst,
+                                    .trained_on = measured.trained_on}));
     outputs_.commit(*page_, "--report", page_format);
   }
   for (const std::exception_ptr& failed : {unwritten, unprinted}) {

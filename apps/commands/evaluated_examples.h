@@ -2,12 +2,13 @@
 // report.
 #pragma once
 
+#include "apps/commands/evaluate_arguments.h"
+#include "apps/commands/metrics_report.h"
 #include "core/io/outputs.h"
 #include "train/metrics/validation_examples.h"
-#include "train/report/evaluation_report.h"
+#include "train/model/network.h"
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,12 +36,12 @@ class EvaluatedFiles {
   /// A file or folder that the examples come from: throws usage where an output is it or lies in
   /// it. Of files in a folder, after it.
   void add_input(const std::filesystem::path& input);
-  /// Calls `print`, then writes both files: each of the three also where one before it fails, which
-  /// is thrown at the end. Returns what `print` does.
-  int write(const std::function<int()>& print, EvaluationRecord record);
+  /// Prints the metrics, then writes both files: each of the three also where one before it fails,
+  /// which is thrown at the end. Returns what print_metrics() does.
+  int write(const Network& network, const EvaluateArguments& arguments, const Measured& measured);
 
  private:
-  void write_predictions(const EvaluationRecord& record);
+  void write_predictions(const Measured& measured);
 
   Outputs& outputs_;
   std::unique_ptr<OutputFile> predictions_, page_;

@@ -37,6 +37,8 @@ struct Measured {
   std::optional<int64_t> trained_on = {};   ///< examples that trained the network, if known
   std::optional<TemperatureFit> fit = {};   ///< of --calibrate
   std::span<const uint64_t> contents = {};  ///< hashes of the examples, for a calibrated network
+  std::vector<std::string> paths = {};      ///< (n), where each is written, as EvaluationRecord
+  std::vector<std::string> shown = {};      ///< likewise
 };
 
 /// Writes it to stdout; returns the exit code.

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
 #include "data/codec/encode_jpeg.h"
+#include "train/report/evaluation_report.h"
 
 #include <string>
 #include <vector>
