@@ -3,6 +3,7 @@
 #include "apps/study/grading/diagnosis.h"
 #include "core/autograd/gradcheck.h"
 #include "core/io/text_table.h"
+#include "core/trace/recorded_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,21 +17,9 @@ namespace {
 constexpr size_t width = 100;
 constexpr size_t most_elements = 40;  // of a tensor that is written out
 
-std::string nested(std::span<const double> values, std::span<const int64_t> extents) {
-  if (extents.empty()) return fmt::format("{:.4g}", values[0]);
-  std::string text = "[";
-  const auto rows = static_cast<size_t>(extents[0]);
-  const size_t size = values.size() / rows;
-  for (size_t row = 0; row < rows; ++row) {
-    if (row > 0) text += ", ";
-    text += nested(values.subspan(row * size, size), extents.subspan(1));
-  }
-  return text + "]";
-}
-
-std::string written(std::span<const double> values, const Shape& shape) {
+std::string written(const std::vector<double>& values, const Shape& shape) {
   if (values.size() > most_elements) return fmt::format("of shape {}", shape.str());
-  return nested(values, shape.extents());
+  return brief_values({.all = values}, shape, std::string::npos);
 }
 
 std::string line(const std::string& name, const std::string& is, const std::string& what) {
