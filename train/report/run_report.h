@@ -6,11 +6,16 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace whisker {
 
 /// One HTML file without scripts, requests and absolute paths, of at most 3 MB.
 std::string run_report(const RunRecord& run);
+
+/// Folders of two runs or more on one such page: curves, figures on common examples, settings,
+/// disagreements. Throws as read_run_record().
+std::string run_comparison(const std::vector<std::filesystem::path>& folders);
 
 /// Whether a file's content is such a page, unchanged.
 bool is_run_report(std::string_view content);
