@@ -44,13 +44,6 @@ double norm_of(const std::optional<TensorSummary>& gradients) {
   return known ? gradients->statistics.norm : unknown;
 }
 
-struct ThreeSteps {
-  size_t first = 0, middle = 0, last = 0;
-};
-ThreeSteps three_of(size_t count) {
-  return {.first = 0, .middle = count / 2, .last = count - 1};
-}
-
 std::string shown(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.3g}", value);
 }
@@ -60,8 +53,7 @@ template <class Flow>
 Chart chart_over(const GradientFlow& flow, const std::vector<Flow>& rows, StepValues Flow::*values,
                  std::string Flow::*name, const std::string& title, const std::string& x) {
   Chart chart{.title = title, .x = {.label = x}, .y = {.log = true}};
-  const ThreeSteps at = three_of(flow.steps.size());
-  std::vector<size_t> steps = {at.first, at.middle, at.last};
+  std::vector<size_t> steps = {0, flow.steps.size() / 2, flow.steps.size() - 1};
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   for (const size_t step : steps) {
     ChartSeries curve{.name = fmt::format("step {}", flow.steps[step])};
@@ -178,19 +170,19 @@ GradientFlow GradientFlow::of(const std::filesystem::path& file, const std::stri
 }
 
 std::string GradientFlow::text(size_t width) const {
-  const ThreeSteps at = three_of(steps.size());
+  const size_t middle = steps.size() / 2, last = steps.size() - 1;
   std::string text = fmt::format("{}: {}, {} to {}\n\n", printable(run),
                                  counted(static_cast<int64_t>(steps.size()), "recorded step"),
                                  steps.front(), steps.back());
-  TextTable table({"layer", fmt::format(">gradient {}", steps[at.first]),
-                   fmt::format(">{}", steps[at.middle]), fmt::format(">{}", steps[at.last]),
-                   "trend", fmt::format(">update {}", steps[at.first]),
-                   fmt::format(">{}", steps[at.last]), ">zeros", ">dead units"});
+  TextTable table({"layer", fmt::format(">gradient {}", steps.front()),
+                   fmt::format(">{}", steps[middle]), fmt::format(">{}", steps[last]), "trend",
+                   fmt::format(">update {}", steps.front()), fmt::format(">{}", steps[last]),
+                   ">zeros", ">dead units"});
   for (const LayerFlow& one : layers) {
-    const double dead = one.dead_units[at.last], zeros = one.zeros[at.last];
-    table.add({one.layer, shown(one.gradient[at.first]), shown(one.gradient[at.middle]),
-               shown(one.gradient[at.last]), trend_of(one.gradient), shown(one.update[at.first]),
-               shown(one.update[at.last]),
+    const double dead = one.dead_units[last], zeros = one.zeros[last];
+    table.add({one.layer, shown(one.gradient.front()), shown(one.gradient[middle]),
+               shown(one.gradient[last]), trend_of(one.gradient), shown(one.update.front()),
+               shown(one.update[last]),
                std::isnan(zeros) ? "" : fmt::format("{:.0f} %", 100 * zeros),
                std::isnan(dead) ? "" : fmt::format("{:.0f} of {}", dead, one.units)});
   }
@@ -203,7 +195,7 @@ std::string GradientFlow::text(size_t width) const {
           "update: norm of one update / norm of the weights, of the layer's largest parameter. "
           "zeros, dead units: in step {}; a unit is dead that a relu left at 0 for the whole "
           "batch.",
-          steps[at.last]),
+          steps[last]),
       width);
   text += "\n";
   std::vector<std::string> found = findings();
