@@ -26,4 +26,9 @@ bool is_run_report(std::string_view content);
 void write_run_report(const std::filesystem::path& run, const std::filesystem::path& file,
                       bool force = false);
 
+/// Writes RUN/README.md, a model card in Hugging Face's form
+/// (https://huggingface.co/docs/hub/model-cards): what the run knows; what only a person knows is
+/// "to be filled in". Another file that stands there, or was edited, stays. Throws disk.
+void write_model_card(const std::filesystem::path& run);
+
 }  // namespace whisker
