@@ -1,6 +1,7 @@
 // The kernels of the GPU warm-ups' exercises with the fault number FAULT; included once
 // for each, into a namespace of its own. planted_gpu.cpp names what each is.
-namespace FAULTS_OF(FAULT) {
+#define FAULTS FAULTS_OF(FAULT)
+namespace FAULTS {
 
 __global__ void vector_add(const float* a, const float* b, float* sum, int n) {
   const int block = static_cast<int>(FAULT == 2 ? 0 : blockIdx.x),
@@ -185,5 +186,6 @@ __global__ void matmul_tiled(const float* a, const float* b, float* c, int m, in
 }
 #include "docs/course/exercises/matmul_tiled/call.h"
 
-}  // namespace FAULTS_OF(FAULT)
+}  // namespace FAULTS
+#undef FAULTS
 #undef FAULT
