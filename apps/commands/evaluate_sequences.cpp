@@ -162,12 +162,13 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   const std::optional<TemperatureFit> fit = outputs.calibrated.fit(ranks);
   if (!ranks.leads()) return 0;
   std::vector<std::string> paths, shown;
+  std::vector<std::vector<std::pair<double, double>>> curves;
   if (classes) {
     for (const SequenceExample& example : data.examples) {
       paths.push_back(example.place);
-      if (!arguments.report.empty()) {
-        shown.push_back(shown_text(example, network.signature().input));
-      }
+      if (arguments.report.empty()) continue;
+      shown.push_back(shown_text(example, network.signature().input));
+      curves.push_back(shown_curve(example, network.signature().input));
     }
   }
   std::optional<int64_t> trained;
@@ -181,7 +182,8 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                                           .fit = fit,
                                           .contents = data.contents,
                                           .paths = std::move(paths),
-                                          .shown = std::move(shown)});
+                                          .shown = std::move(shown),
+                                          .curves = std::move(curves)});
   outputs.calibrated.write(metrics->count(), data.contents);
   return code;
 }

@@ -99,6 +99,7 @@ int EvaluatedFiles::write(const Network& network, const EvaluateArguments& argum
                                     .examples = measured.examples,
                                     .paths = measured.paths,
                                     .shown = measured.shown,
+                                    .curves = measured.curves,
                                     .worst = arguments.worst,
                                     .trained_on = measured.trained_on}));
     outputs_.commit(*page_, "--report", page_format);

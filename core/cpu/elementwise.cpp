@@ -127,25 +127,6 @@ WHISKER_VECTORIZE void fill_range(T value, T* y, int64_t count) {
 }
 
 template <class T>
-bool holds(CompareOp op, T a, T b) {
-  switch (op) {
-    case CompareOp::equal:
-      return a == b;
-    case CompareOp::not_equal:
-      return a != b;
-    case CompareOp::less:
-      return a < b;
-    case CompareOp::less_equal:
-      return a <= b;
-    case CompareOp::greater:
-      return a > b;
-    case CompareOp::greater_equal:
-      return a >= b;
-  }
-  return false;
-}
-
-template <class T>
 void select_range(const bool* condition, const T* a, const T* b, T* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
 }
@@ -189,7 +170,7 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
       for_each_row(g, [&](const BroadcastRow& row) {
         for (int64_t i = 0; i < row.length; ++i) {
           to[row.y + i] =
-              holds(op, widen(u[row.a + i * row.a_stride]), widen(v[row.b + i * row.b_stride]));
+              compares(op, widen(u[row.a + i * row.a_stride]), widen(v[row.b + i * row.b_stride]));
         }
       });
     });

@@ -254,6 +254,9 @@ class Pages(ProgramTest):
         self.assertEqual(self.value("document.scripts.length"), 0)
         self.assertNotEqual(self.value("document.title"), "won")
         self.assertIn(hostile, self.text("main"))
+        self.browser.open(run / "report.html", 300, printed=True)  # nobody scrolls on paper
+        self.assertEqual(self.value("[...document.querySelectorAll('main *')].map(e => e.getBoundingClientRect().right)"
+                                    ".filter(right => right > 300)"), [])
         self.browser.open(run / "report.html", printed=True, dark=True)
         self.assertEqual(self.value("getComputedStyle(document.querySelector('nav')).display"), "none")
         self.assertEqual(self.value("getComputedStyle(document.body).backgroundColor"), "rgb(246, 247, 249)")

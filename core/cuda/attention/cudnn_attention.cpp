@@ -124,16 +124,14 @@ class Graph {
     const Axes extents{g_.batch, g_.heads, g_.tokens, last};
     return tensor(next_++, extents, contiguous(extents), dtype, true);
   }
-  const Descriptor& number(int64_t id) {
-    return graph_->tensor(cudnn::StridedSpec{.id = id, .by_value = true});
-  }
+  const Descriptor& number(int64_t id) { return graph_->tensor({.id = id, .by_value = true}); }
   const Descriptor& tensor(int64_t id, const Axes& extents, const Axes& strides, DType dtype,
                            bool is_virtual = false) {
-    return graph_->tensor(cudnn::StridedSpec{.id = id,
-                                             .extents = extents,
-                                             .strides = strides,
-                                             .dtype = dtype,
-                                             .is_virtual = is_virtual});
+    return graph_->tensor({.id = id,
+                           .extents = extents,
+                           .strides = strides,
+                           .dtype = dtype,
+                           .is_virtual = is_virtual});
   }
 
   const AttentionGeometry& g_;

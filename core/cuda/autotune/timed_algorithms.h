@@ -23,8 +23,7 @@ namespace whisker::cuda {
 inline constexpr int64_t own_kernels = 7;
 
 /// Kinds of requests in the table; stored ones call gemms products.
-inline constexpr const char *convolution_rows = "convolutions", *gemm_rows = "products",
-                            *recurrent_rows = "recurrent";
+inline constexpr const char *convolution_rows = "convolutions", *gemm_rows = "products";
 
 template <class Request, class Operands>
 class TimedAlgorithms : protected CudaKernels {

@@ -11,21 +11,25 @@ namespace {
 
 constexpr const char* unfused_name = "unfused";
 
+/// Max-pooling behind `g` as an epilogue computes it.
+Pool2dGeometry pooling_behind(const Conv2dGeometry& g) {
+  Pool2dGeometry pool{.n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out};
+  pool.kernel_h = pool.kernel_w = pool.stride_h = pool.stride_w = 2;
+  pool.h_out = g.h_out / 2, pool.w_out = g.w_out / 2;
+  pool.dtype = g.dtype;
+  return pool;
+}
+
 /// A request in several steps. Its own requests are chosen by themselves.
 class UnfusedConvolution final : public ConvolutionAlgorithm {
  public:
   UnfusedConvolution(ConvAlgorithms& all, const ConvolutionRequest& request)
-      : all_(all), request_(request) {
-    const Conv2dGeometry& g = request.geometry;
-    pool_ = {.n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .kernel_h = 2, .kernel_w = 2};
-    pool_.stride_h = pool_.stride_w = 2;
-    pool_.h_out = g.h_out / 2, pool_.w_out = g.w_out / 2;
-    pool_.dtype = g.dtype;
-  }
+      : all_(all), request_(request) {}
   std::string name() const override { return unfused_name; }
   void run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
            void* /*workspace*/) const override {
-    const Pool2dGeometry* const pool = request_.pooled ? &pool_ : nullptr;
+    const Pool2dGeometry behind = pooling_behind(request_.geometry);
+    const Pool2dGeometry* const pool = request_.pooled ? &behind : nullptr;
     if (request_.pass == ConvolutionPass::forward) {
       all_.forward_unfused(request_, pool, operands);
     } else {
@@ -36,7 +40,76 @@ class UnfusedConvolution final : public ConvolutionAlgorithm {
  private:
   ConvAlgorithms& all_;
   ConvolutionRequest request_;
-  Pool2dGeometry pool_;
+};
+
+/// The request with equal padding, whose x is larger by the difference between the padding at the
+/// end and that at the start: see Note [Padding that differs by side].
+ConvolutionRequest padded_evenly(ConvolutionRequest request) {
+  Conv2dGeometry& g = request.geometry;
+  g.h += g.pad_bottom - g.pad_top;
+  g.w += g.pad_right - g.pad_left;
+  g.pad_bottom = g.pad_top;
+  g.pad_right = g.pad_left;
+  return request;
+}
+
+/// `algorithm`, which computes padded_evenly(request), as one for `request`.
+class PaddedConvolution final : public ConvolutionAlgorithm {
+ public:
+  PaddedConvolution(const ConvolutionRequest& request, ConvolutionAlgorithmPointer algorithm)
+      : pass_(request.pass),
+        small_(request.geometry),
+        large_(padded_evenly(request).geometry),
+        algorithm_(std::move(algorithm)) {}
+
+  std::string name() const override { return algorithm_->name(); }
+  int64_t workspace_bytes() const override { return image_bytes() + algorithm_->workspace_bytes(); }
+
+  void run(const KernelSite& site, const ConvolutionOperands& operands,
+           void* workspace) const override {
+    ConvolutionOperands padded = operands;
+    padded.x = workspace;
+    const bool writes_x = pass_ == ConvolutionPass::backward_input;
+    if (!writes_x) {
+      check(cudaMemsetAsync(workspace, 0, static_cast<size_t>(image_bytes()), site.stream),
+            "padding an image");
+      copy(operands.x, small_, workspace, large_, site.stream);
+    }
+    algorithm_->run(site, padded, static_cast<std::byte*>(workspace) + image_bytes());
+    if (writes_x) copy(workspace, large_, operands.x, small_, site.stream);
+  }
+
+ private:
+  size_t row_bytes(const Conv2dGeometry& g) const {
+    return static_cast<size_t>(g.w * g.c) * size_of(g.dtype);
+  }
+  /// The larger x, in whole units of the allocator's alignment.
+  int64_t image_bytes() const {
+    const int64_t bytes = large_.n * large_.h * static_cast<int64_t>(row_bytes(large_));
+    return (bytes + 255) / 256 * 256;
+  }
+  /// What both images have: all of the smaller.
+  void copy(void* from, const Conv2dGeometry& of_from, void* to, const Conv2dGeometry& of_to,
+            cudaStream_t stream) const {
+    const auto image = [&](void* data, const Conv2dGeometry& g) {
+      return cudaPitchedPtr{.ptr = data,
+                            .pitch = row_bytes(g),
+                            .xsize = row_bytes(g),
+                            .ysize = static_cast<size_t>(g.h)};
+    };
+    cudaMemcpy3DParms copied{};
+    copied.srcPtr = image(from, of_from);
+    copied.dstPtr = image(to, of_to);
+    copied.extent = {.width = row_bytes(small_),
+                     .height = static_cast<size_t>(small_.h),
+                     .depth = static_cast<size_t>(small_.n)};
+    copied.kind = cudaMemcpyDeviceToDevice;
+    check(cudaMemcpy3DAsync(&copied, stream), "copying an image to or from a padded one");
+  }
+
+  const ConvolutionPass pass_;
+  const Conv2dGeometry small_, large_;  // of x without and with the padding
+  const ConvolutionAlgorithmPointer algorithm_;
 };
 
 // Forward, an unfused bias or activation alone rounds twice. An addition of its own rounds as often
@@ -124,10 +197,10 @@ void ConvAlgorithms::backward_unfused(const ConvolutionRequest& weights, const P
 ConvAlgorithms::Pointer ConvAlgorithms::named(const ConvolutionRequest& request,
                                               const ConvolutionOperands& /*operands*/,
                                               const std::string& name) {
-  if (name == few_channels_name) return few_channels_conv(request, site());
-  if (name == depthwise_name) return depthwise_convolution(request, site());
-  if (name == direct_name) return direct_convolution(request);
-  if (name == unfused_name && request.has_epilogue()) return last_resort(request);
+  const Pointer direct = direct_convolution(request);
+  for (const Pointer& known : {own_kernel(request), last_resort(request), direct}) {
+    if (known && known->name() == name) return known;
+  }
   const auto engine = cudnn::EngineChoice::parse(name);
   const auto graph = engine ? graph_of(request) : nullptr;
   return graph ? usable(graph, request, *engine) : nullptr;
@@ -136,14 +209,14 @@ ConvAlgorithms::Pointer ConvAlgorithms::named(const ConvolutionRequest& request,
 ConvAlgorithms::Choice ConvAlgorithms::untimed(const ConvolutionRequest& request,
                                                const ConvolutionOperands& /*operands*/) {
   const bool fused_norm = request.sums || request.normalised;
-  Pointer algorithm = few_channels_conv(request, site());
-  if (!algorithm) algorithm = depthwise_convolution(request, site());
+  Pointer algorithm = own_kernel(request);
   if (!algorithm) {
     algorithm = options_.without_libraries ? direct_convolution(request) : first_engine(request);
   }
   const bool unfused_may_fit = request.has_epilogue() && !options_.deterministic && algorithm &&
                                algorithm->workspace_bytes() > 0 && !fits(*algorithm);
   if (!algorithm || unfused_may_fit) algorithm = last_resort(request);
+  if (!algorithm) fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
   return {.algorithm = std::move(algorithm), .settled = fused_norm};
 }
 
@@ -161,10 +234,7 @@ void ConvAlgorithms::propose(const ConvolutionRequest& request,
     search.consider(unfused_name, [&] { return last_resort(request); });
   }
   if (present->name() != unfused_name) search.consider(present->name(), [&] { return present; });
-  search.consider(std::string(few_channels_name),
-                  [&] { return few_channels_conv(request, site()); });
-  search.consider(std::string(depthwise_name),
-                  [&] { return depthwise_convolution(request, site()); });
+  if (const Pointer own = own_kernel(request)) search.consider(own->name(), [&] { return own; });
   const auto graph = search.pays(heuristic_seconds) ? graph_of(request) : nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     if (!graph || !search.pays(heuristic_seconds)) break;
@@ -185,11 +255,12 @@ std::shared_ptr<const cudnn::OperationGraph> ConvAlgorithms::graph_of(
 ConvAlgorithms::Pointer ConvAlgorithms::usable(std::shared_ptr<const cudnn::OperationGraph> graph,
                                                const ConvolutionRequest& request,
                                                const cudnn::EngineChoice& engine) {
-  auto algorithm = CudnnConvolution::make(std::move(graph), padded_evenly(request), engine);
+  const ConvolutionRequest even = padded_evenly(request);
+  auto algorithm = CudnnConvolution::make(std::move(graph), even, engine);
   if (!algorithm || algorithm->workspace_bytes() > options_.workspace_limit) return nullptr;
   if (!admissible(request, algorithm->notes(), options_.deterministic)) return nullptr;
-  if (pads_evenly(request.geometry)) return algorithm;
-  return pad_around(request, std::move(algorithm));
+  if (even == request) return algorithm;
+  return std::make_unique<PaddedConvolution>(request, std::move(algorithm));
 }
 
 ConvAlgorithms::Pointer ConvAlgorithms::first_engine(const ConvolutionRequest& request) {
@@ -204,10 +275,14 @@ ConvAlgorithms::Pointer ConvAlgorithms::first_engine(const ConvolutionRequest& r
   return nullptr;
 }
 
+ConvAlgorithms::Pointer ConvAlgorithms::own_kernel(const ConvolutionRequest& request) const {
+  if (auto algorithm = few_channels_conv(request, site())) return algorithm;
+  return depthwise_convolution(request, site());
+}
+
 ConvAlgorithms::Pointer ConvAlgorithms::last_resort(const ConvolutionRequest& request) {
   if (request.has_epilogue()) return std::make_shared<UnfusedConvolution>(*this, request);
-  if (auto direct = direct_convolution(request)) return direct;
-  fail(ErrorKind::internal, "cuDNN: no engine computes {}", request.describe());
+  return direct_convolution(request);
 }
 
 }  // namespace whisker::cuda

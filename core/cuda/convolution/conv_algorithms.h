@@ -40,7 +40,9 @@ class ConvAlgorithms final : public TimedAlgorithms<ConvolutionRequest, Convolut
   Pointer usable(std::shared_ptr<const cudnn::OperationGraph> graph,
                  const ConvolutionRequest& request, const cudnn::EngineChoice& engine);
   Pointer first_engine(const ConvolutionRequest& request);
-  /// Unfused, or the direct kernel. Throws internal where there is neither.
+  /// The few-channel or the depthwise kernel; null where neither computes the request.
+  Pointer own_kernel(const ConvolutionRequest& request) const;
+  /// Unfused, or the direct kernel; null where that does not compute the request.
   Pointer last_resort(const ConvolutionRequest& request);
 };
 

@@ -10,38 +10,6 @@
 namespace whisker::cuda {
 namespace {
 
-/// What the gradients of a convolution read and write, on the 16-byte grid.
-class ConvolutionGradients {
- public:
-  /// y is read only with an activation, `active`.
-  ConvolutionGradients(Context& context, Allocator& allocator, const AffineSaved& saved,
-                       const Tensor& dy, const AffineGrads& out, bool active)
-      : x_(context, allocator, out.dw.defined() ? saved.x : no_tensor),
-        w_(context, allocator, out.dx.defined() ? saved.w : no_tensor),
-        y_(context, allocator, active ? saved.y : no_tensor),
-        dy_(context, allocator, dy),
-        dx_(context, allocator, out.dx),
-        dw_(context, allocator, out.dw),
-        db_(context, allocator, out.db) {}
-
-  /// Operands of a request for the weights' gradient.
-  ConvolutionOperands of_weights() const {
-    return {.x = x_.data(), .w = dw_.data(), .b = db_.data(), .y = dy_.data(), .output = y_.data()};
-  }
-  /// Operands of a request for the input's gradient, but for its dz.
-  ConvolutionOperands of_input() const { return {.x = dx_.data(), .w = w_.data()}; }
-  /// Call it after the work was enqueued.
-  void finish() {
-    dx_.finish();
-    dw_.finish();
-    db_.finish();
-  }
-
- private:
-  AlignedInput x_, w_, y_, dy_;
-  AlignedOutput dx_, dw_, db_;
-};
-
 class Convolution final : public ConvolutionKernels, public ConvPoolKernels, CudaKernels {
  public:
   using CudaKernels::CudaKernels;
@@ -90,9 +58,18 @@ class Convolution final : public ConvolutionKernels, public ConvPoolKernels, Cud
                 const Tensor& argmax, const Tensor& dy, const AffineGrads& out) {
     context_.enter();
     const bool active = g.activation.kind != Activation::none;
-    ConvolutionGradients memory(context_, allocator_, saved, dy, out, active);
-    ConvolutionOperands operands = memory.of_weights();
-    operands.argmax = pointer(argmax);
+    const AlignedInput x(context_, allocator_, out.dw.defined() ? saved.x : no_tensor);
+    const AlignedInput w(context_, allocator_, out.dx.defined() ? saved.w : no_tensor);
+    const AlignedInput y(context_, allocator_, active ? saved.y : no_tensor);
+    const AlignedInput gradient(context_, allocator_, dy);
+    AlignedOutput dx(context_, allocator_, out.dx), dw(context_, allocator_, out.dw);
+    AlignedOutput db(context_, allocator_, out.db);
+    const ConvolutionOperands operands{.x = x.data(),
+                                       .w = dw.data(),
+                                       .b = db.data(),
+                                       .y = gradient.data(),
+                                       .output = y.data(),
+                                       .argmax = pointer(argmax)};
     ConvolutionRequest weights{.pass = ConvolutionPass::backward_weights,
                                .geometry = g,
                                .pooled = pool != nullptr,
@@ -103,9 +80,9 @@ class Convolution final : public ConvolutionKernels, public ConvPoolKernels, Cud
     if (from_dy) {
       convolutions_.run(weights, operands);
     } else {
-      convolutions_.backward_unfused(weights, pool, operands, memory.of_input());
+      convolutions_.backward_unfused(weights, pool, operands, {.x = dx.data(), .w = w.data()});
     }
-    memory.finish();
+    for (AlignedOutput* const written : {&dx, &dw, &db}) written->finish();
   }
 
   ConvAlgorithms& convolutions_ = *device_.convolutions;

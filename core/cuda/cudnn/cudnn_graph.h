@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,29 +33,16 @@ struct Target {
 /// device.
 Descriptor device_properties(std::string_view json);
 
-/// See Note [cuDNN's axes]. A virtual tensor lies between two operations and has no memory.
+/// A tensor of four axes in any layout, 16-byte aligned; strides in elements.
 struct TensorSpec {
-  int64_t id = 0;
-  int64_t n = 1, h = 1, w = 1, c = 1;
-  DType dtype = DType::f32;
-  int64_t alignment = 16;  ///< of the pointer, in bytes
-  bool is_virtual = false;
-};
-
-/// A tensor of four axes in any layout; strides in elements.
-struct StridedSpec {
   int64_t id = 0;
   std::array<int64_t, 4> extents{1, 1, 1, 1}, strides{1, 1, 1, 1};
   DType dtype = DType::f32;
-  int64_t alignment = 16;
-  bool is_virtual = false;
-  bool by_value = false;  ///< one number, which execution reads from host memory
+  bool is_virtual = false;  ///< it lies between two operations and has no memory
+  bool by_value = false;    ///< one number, which execution reads from host memory
 };
-
-struct ConvolutionSpec {
-  std::array<int64_t, 2> stride{1, 1}, dilation{1, 1};  // {height, width}
-  std::array<int64_t, 2> before{}, after{};             // padding
-};
+/// Images (N,H,W,C) or filters (K,R,S,C): see Note [cuDNN's axes].
+TensorSpec nhwc(int64_t id, const std::array<int64_t, 4>& shape, DType dtype);
 
 /// Operations and their tensors. Add them, then finalize(); references stay valid.
 class OperationGraph {
@@ -62,9 +50,8 @@ class OperationGraph {
   explicit OperationGraph(Target target) : target_(target) {}
 
   const Descriptor& tensor(const TensorSpec& spec);
-  const Descriptor& tensor(const StridedSpec& spec);
   /// In a gradient's pass x or w is the gradient that it computes, and y is dy.
-  void convolution(ConvolutionPass pass, const ConvolutionSpec& c, const Descriptor& x,
+  void convolution(ConvolutionPass pass, const Conv2dGeometry& g, const Descriptor& x,
                    const Descriptor& w, const Descriptor& y);
   /// y = f(x) and f(x, b), b broadcast, in f32.
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
@@ -84,9 +71,10 @@ class OperationGraph {
   const Descriptor& raw() const { return *graph_; }
 
  private:
-  Descriptor& operation(cudnnBackendDescriptorType_t type);
-  Descriptor& pointwise(cudnnPointwiseMode_t f);
-  Descriptor& keep(Descriptor descriptor) { return parts_.emplace_back(std::move(descriptor)); }
+  /// An operation with its tensors and what describes it, not yet finalized.
+  using Parts = std::initializer_list<std::pair<cudnnBackendAttributeName_t, const Descriptor&>>;
+  Descriptor& operation(cudnnBackendDescriptorType_t type, Parts parts);
+  const Descriptor& function(cudnnPointwiseMode_t f);
 
   Target target_;
   std::deque<Descriptor> parts_;  // all that the graph refers to
@@ -102,7 +90,7 @@ struct EngineChoice {
   /// "engine 34 knobs 2:1 13:4": parse(text()) gives the same choice.
   std::string text() const;
   /// nullopt when `text` is not of that form.
-  static std::optional<EngineChoice> parse(std::string_view text);
+  static std::optional<EngineChoice> parse(const std::string& text);
   bool operator==(const EngineChoice&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace whisker::cuda {
 namespace {
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(forward_threads, 2)
         ++count;
       }
     }
-    exchange(tile, other_tile);
+    std::swap(tile, other_tile);
   }
   double2* const slice = partial + (int64_t{blockIdx.x} * slots + slot) * t.c_out;
 #pragma unroll
@@ -140,6 +141,12 @@ Tiles tiles_of(const Conv2dGeometry& g, int row_elements) {
 template <class Fn>
 void visit_narrow(DType dtype, const Fn& fn) {
   dtype == DType::bf16 ? fn.template operator()<bfloat_t>() : fn.template operator()<half_t>();
+}
+
+/// Calls fn.operator()<N>() with the least N of ascending `Sizes` that is at least `size`.
+template <int... Sizes, class Fn>
+void with_least(int64_t size, const Fn& fn) {
+  ((size <= Sizes && (fn.template operator()<Sizes>(), true)) || ...);
 }
 
 LaunchTarget target_of(const Context& context, size_t shared_bytes = 0) {
@@ -228,16 +235,9 @@ void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeome
                        const ConvolutionOperands& operands) {
   const int64_t units = g.c_out / 8, parts = (units + 3) / 4;
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Outputs>() { forward<T, Outputs>(context, allocator, g, operands); };
-    switch ((units + parts - 1) / parts) {
-      case 1:
-      case 2:
-        return run.template operator()<2>();
-      case 3:
-        return run.template operator()<3>();
-      default:
-        return run.template operator()<4>();
-    }
+    with_least<2, 3, 4>((units + parts - 1) / parts, [&]<int Outputs>() {
+      forward<T, Outputs>(context, allocator, g, operands);
+    });
   });
   check_launch("pointwise convolution");
 }
@@ -245,14 +245,8 @@ void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeome
 void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                         const ConvolutionOperands& operands, void* dw) {
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Units>() { backward<T, Units>(context, allocator, g, operands, dw); };
-    const int64_t units = g.c_out / 8;
-    if (units <= 2) return run.template operator()<2>();
-    if (units == 3) return run.template operator()<3>();
-    if (units == 4) return run.template operator()<4>();
-    if (units == 5) return run.template operator()<5>();
-    if (units <= 8) return run.template operator()<8>();
-    run.template operator()<10>();
+    with_least<2, 3, 4, 5, 8, 10>(
+        g.c_out / 8, [&]<int Units>() { backward<T, Units>(context, allocator, g, operands, dw); });
   });
   check_launch("gradients of a pointwise convolution");
 }

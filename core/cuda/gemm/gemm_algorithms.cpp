@@ -58,23 +58,16 @@ void GemmAlgorithms::run_unfused(const GemmRequest& request, const GemmOperands&
       context_.stream());
 }
 
-std::vector<GemmAlgorithms::Pointer> GemmAlgorithms::proposals(const GemmRequest& request,
-                                                               const GemmOperands& operands,
-                                                               int most) {
-  return std::make_shared<CublasLtGemm>(context_.cublas_lt(), request)->algorithms(operands, most);
-}
-
 GemmAlgorithms::Pointer GemmAlgorithms::named(const GemmRequest& request,
                                               const GemmOperands& operands,
                                               const std::string& name) {
-  if (options_.without_libraries) return nullptr;
-  return std::make_shared<CublasLtGemm>(context_.cublas_lt(), request)->named(name, operands);
+  return options_.without_libraries ? nullptr : in_library(request)->named(name, operands);
 }
 
 GemmAlgorithms::Choice GemmAlgorithms::untimed(const GemmRequest& request,
                                                const GemmOperands& operands) {
   if (!options_.without_libraries) {
-    const auto first = proposals(request, operands, 1);
+    const auto first = in_library(request)->algorithms(operands, 1);
     if (!first.empty()) return {.algorithm = first.front()};
   }
   const bool direct = options_.without_libraries ? request.epilogue != GemmEpilogue::row_sums
@@ -84,30 +77,29 @@ GemmAlgorithms::Choice GemmAlgorithms::untimed(const GemmRequest& request,
 
 void GemmAlgorithms::propose(const GemmRequest& request, const GemmOperands& operands,
                              const Pointer& /*present*/, const Search& search) {
-  for (const Pointer& candidate : proposals(request, operands, most_candidates)) {
+  for (const Pointer& candidate : in_library(request)->algorithms(operands, most_candidates)) {
     if (!search.pays(0)) break;
     search.consider(candidate->name(), [&] { return candidate; });
   }
 }
 
-void linear_gemm(GemmAlgorithms& gemms, const LinearGeometry& g, bool tf32, const LinearOperands& o,
-                 cudaStream_t stream) {
+void GemmAlgorithms::linear(const LinearGeometry& g, bool tf32, const GemmOperands& o) {
   const bool relu = g.activation.kind == Activation::relu;
   const bool fused = relu || g.activation.kind == Activation::none;
   GemmEpilogue epilogue = GemmEpilogue::none;
   if (fused && o.bias) epilogue = relu ? GemmEpilogue::bias_relu : GemmEpilogue::bias;
-  if (fused && !o.bias && relu) epilogue = GemmEpilogue::relu;
-  gemms.run({.dtype = g.dtype,
-             .m = g.rows,
-             .n = g.out,
-             .k = g.in,
-             .transpose_b = true,
-             .epilogue = epilogue,
-             .tf32 = tf32},
-            {.a = o.x, .b = o.w, .y = o.y, .bias = const_cast<void*>(fused ? o.bias : nullptr)});
+  if (!o.bias && relu) epilogue = GemmEpilogue::relu;
+  run({.dtype = g.dtype,
+       .m = g.rows,
+       .n = g.out,
+       .k = g.in,
+       .transpose_b = true,
+       .epilogue = epilogue,
+       .tf32 = tf32},
+      {.a = o.a, .b = o.b, .y = o.y, .bias = fused ? o.bias : nullptr});
   if (fused) return;
   bias_activation({.rows = g.rows, .channels = g.out, .dtype = g.dtype}, g.activation, o.bias,
-                  nullptr, o.y, stream);
+                  nullptr, o.y, context_.stream());
 }
 
 }  // namespace whisker::cuda

@@ -2,9 +2,9 @@
 // counts is that neighbouring threads read neighbouring samples. This file is compiled without
 // contraction to fused multiply-adds: results are the host's, bit by bit, but for the order in
 // which the mean gray is summed.
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/image/images.h"
-#include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda::kernels {
 namespace {
@@ -200,23 +200,21 @@ __global__ void __launch_bounds__(finish_threads)
 
 void place_images(cudaStream_t stream, const ImageLaunch& launch) {
   const auto images = static_cast<unsigned>(launch.count);
-  weigh_axes<<<dim3(blocks_for(launch.most.samples, axis_threads), 2, images), axis_threads, 0,
-               stream>>>(launch.images, launch.weights);
-  check_launch("weigh_axes");
-  resample_columns<<<dim3(blocks_for(launch.most.columns, tile_columns),
-                          blocks_for(launch.most.rows, column_pass_threads * column_pass_rows),
-                          images),
-                     dim3(tile_columns, column_pass_threads), 0, stream>>>(
-      launch.images, launch.bytes, launch.weights, launch.between);
-  check_launch("resample_columns");
-  resample_rows<<<dim3(blocks_for(launch.width, tile_columns),
-                       blocks_for(launch.height, row_pass_threads), images),
-                  dim3(tile_columns, row_pass_threads), 0, stream>>>(
-      launch.images, launch.weights, launch.between, launch.placed, launch.height, launch.width);
-  check_launch("resample_rows");
-  for (int number = 0; number < launch.most.contrast_steps; ++number) {
-    mean_gray<<<static_cast<unsigned>(launch.count), mean_threads, 0, stream>>>(launch, number);
-    check_launch("mean_gray");
+  const LargestImage& most = launch.most;
+  const dim3 samples(blocks_for(most.samples, axis_threads), 2, images);
+  launch_kernel(stream, "weigh_axes", {samples, axis_threads}, weigh_axes, launch.images,
+                launch.weights);
+  const dim3 columns(blocks_for(most.columns, tile_columns),
+                     blocks_for(most.rows, column_pass_threads * column_pass_rows), images);
+  launch_kernel(stream, "resample_columns", {columns, dim3(tile_columns, column_pass_threads)},
+                resample_columns, launch.images, launch.bytes, launch.weights, launch.between);
+  const dim3 pixels(blocks_for(launch.width, tile_columns),
+                    blocks_for(launch.height, row_pass_threads), images);
+  launch_kernel(stream, "resample_rows", {pixels, dim3(tile_columns, row_pass_threads)},
+                resample_rows, launch.images, launch.weights, launch.between, launch.placed,
+                launch.height, launch.width);
+  for (int number = 0; number < most.contrast_steps; ++number) {
+    launch_kernel(stream, "mean_gray", {images, mean_threads}, mean_gray, launch, number);
   }
 }
 
@@ -225,16 +223,10 @@ void finish_images(cudaStream_t stream, const ImageLaunch& launch, DType dtype, 
   const dim3 grid(blocks_for(launch.height * launch.width, finish_threads),
                   static_cast<unsigned>(launch.count));
   visit_real(dtype, [&]<class T>() {
-    T* const out = static_cast<T*>(inputs);
-    if (channels == 4) {
-      finish<T, 4><<<grid, finish_threads, 0, stream>>>(launch, out, channels);
-    } else if (channels == 8) {
-      finish<T, 8><<<grid, finish_threads, 0, stream>>>(launch, out, channels);
-    } else {
-      finish<T, 0><<<grid, finish_threads, 0, stream>>>(launch, out, channels);
-    }
+    const auto kernel = channels == 4 ? finish<T, 4> : channels == 8 ? finish<T, 8> : finish<T, 0>;
+    launch_kernel(stream, "finish_images", {grid, finish_threads}, kernel, launch, inputs,
+                  channels);
   });
-  check_launch("finish_images");
 }
 
 }  // namespace whisker::cuda::kernels

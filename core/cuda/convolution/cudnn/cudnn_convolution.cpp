@@ -10,7 +10,7 @@ constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 constexpr size_t most_proposals = 64;  // the heuristics offer about forty
 
 cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
+  return cudnn::nhwc(id, {g.n, g.h_out, g.w_out, g.c_out}, g.dtype);
 }
 
 bool in_graph(const ConvolutionRequest& r) {
@@ -23,19 +23,18 @@ bool in_graph(const ConvolutionRequest& r) {
 
 // y = f(x * w + residual + b), f32 until the result is stored. cuDNN 9.19 has engines for this
 // order of the two, and none for the other.
-void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
-             const ConvolutionRequest& request, const cudnn::Descriptor& x,
-             const cudnn::Descriptor& w, const cudnn::Descriptor& y) {
+void forward(cudnn::OperationGraph& graph, const ConvolutionRequest& request,
+             const cudnn::Descriptor& x, const cudnn::Descriptor& w, const cudnn::Descriptor& y) {
   const Conv2dGeometry& g = request.geometry;
   const bool active = g.activation.kind != Activation::none;
   const auto between = [&](int64_t id) -> const cudnn::Descriptor& {
-    cudnn::TensorSpec spec_between = output_of(g, id);
-    spec_between.dtype = DType::f32;
-    spec_between.is_virtual = true;
-    return graph.tensor(spec_between);
+    cudnn::TensorSpec spec = output_of(g, id);
+    spec.dtype = DType::f32;
+    spec.is_virtual = true;
+    return graph.tensor(spec);
   };
   const cudnn::Descriptor& conv = request.has_epilogue() ? between(conv_id) : y;
-  graph.convolution(ConvolutionPass::forward, spec, x, w, conv);
+  graph.convolution(ConvolutionPass::forward, g, x, w, conv);
   const cudnn::Descriptor* last = &conv;
   if (request.residual) {
     const cudnn::Descriptor& residual = graph.tensor(output_of(g, residual_id));
@@ -44,7 +43,7 @@ void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
     last = &added;
   }
   if (g.bias) {
-    const cudnn::Descriptor& b = graph.tensor({.id = b_id, .c = g.c_out, .dtype = g.dtype});
+    const cudnn::Descriptor& b = graph.tensor(cudnn::nhwc(b_id, {1, 1, 1, g.c_out}, g.dtype));
     const cudnn::Descriptor& sum = active ? between(sum_id) : y;
     graph.pointwise(CUDNN_POINTWISE_ADD, *last, b, sum);
     last = &sum;
@@ -59,23 +58,14 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   const Conv2dGeometry& g = request.geometry;
   if (!in_graph(request)) return nullptr;
   auto graph = std::make_shared<cudnn::OperationGraph>(target);
-  const cudnn::ConvolutionSpec spec{.stride = {g.stride_h, g.stride_w},
-                                    .dilation = {g.dilation_h, g.dilation_w},
-                                    .before = {g.pad_top, g.pad_left},
-                                    .after = {g.pad_bottom, g.pad_right}};
-  const cudnn::Descriptor& x =
-      graph->tensor({.id = x_id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype});
-  const cudnn::Descriptor& w = graph->tensor({.id = w_id,
-                                              .n = g.c_out,
-                                              .h = g.kernel_h,
-                                              .w = g.kernel_w,
-                                              .c = g.c / g.groups,
-                                              .dtype = g.dtype});
+  const cudnn::Descriptor& x = graph->tensor(cudnn::nhwc(x_id, {g.n, g.h, g.w, g.c}, g.dtype));
+  const cudnn::Descriptor& w =
+      graph->tensor(cudnn::nhwc(w_id, {g.c_out, g.kernel_h, g.kernel_w, g.c / g.groups}, g.dtype));
   const cudnn::Descriptor& y = graph->tensor(output_of(g, y_id));
   if (request.pass == ConvolutionPass::forward) {
-    forward(*graph, spec, request, x, w, y);
+    forward(*graph, request, x, w, y);
   } else {
-    graph->convolution(request.pass, spec, x, w, y);
+    graph->convolution(request.pass, g, x, w, y);
   }
   if (!graph->finalize()) return nullptr;
   return graph;

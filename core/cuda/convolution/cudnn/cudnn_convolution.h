@@ -50,13 +50,4 @@ class CudnnConvolution final : public ConvolutionAlgorithm {
   ConvolutionRequest request_;
 };
 
-/// The request with equal padding, whose x is larger by the difference between the padding at the
-/// end and that at the start.
-ConvolutionRequest padded_evenly(ConvolutionRequest request);
-
-/// `algorithm`, which computes padded_evenly(request), as one for `request`. Not for
-/// requests fused with a norm.
-ConvolutionAlgorithmPointer pad_around(const ConvolutionRequest& request,
-                                       ConvolutionAlgorithmPointer algorithm);
-
 }  // namespace whisker::cuda

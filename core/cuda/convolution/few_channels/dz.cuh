@@ -5,9 +5,9 @@
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/convolution/few_channels/patch.cuh"
 #include "core/cuda/device_code/async_copy.cuh"
+#include "core/cuda/device_code/packed.cuh"
 
 #include <cstdint>
-#include <type_traits>
 
 namespace whisker::cuda {
 
@@ -23,7 +23,7 @@ struct GradientOperands {
 template <class T>
 GradientOperands<T> gradient_operands(ActivationSpec f, const ConvolutionOperands& operands) {
   return {.dy = static_cast<const T*>(operands.y),
-          .y = is_leaky_relu(f.kind) ? static_cast<const T*>(operands.output) : nullptr,
+          .y = f.kind == Activation::none ? nullptr : static_cast<const T*>(operands.output),
           .argmax = static_cast<const uint8_t*>(operands.argmax),
           .activation = leaky_relu_of(f)};
 }
@@ -33,35 +33,24 @@ GradientOperands<T> gradient_operands(ActivationSpec f, const ConvolutionOperand
 template <class T, bool Pooled>
 struct GradientPack {
   static constexpr int width = pack_size<T>;
-  uint4 dy = {}, y = {};
-  std::conditional_t<width == 8, uint2, uint32_t> argmax = {};
+  PackBytes<T, width> dy = {}, y = {};
+  PackBytes<uint8_t, width> argmax = {};
 
   /// Loads from element `at` on.
   __device__ static GradientPack load(const GradientOperands<T>& from, int64_t at) {
     GradientPack pack;
-    pack.dy = *reinterpret_cast<const uint4*>(from.dy + at);
-    if (from.y) pack.y = *reinterpret_cast<const uint4*>(from.y + at);
-    if (Pooled) pack.argmax = *reinterpret_cast<const decltype(argmax)*>(from.argmax + at);
+    pack.dy = load_pack_bytes<width>(from.dy, at);
+    if (from.y) pack.y = load_pack_bytes<width>(from.y, at);
+    if (Pooled) pack.argmax = load_pack_bytes<width>(from.argmax, at);
     return pack;
   }
   /// f'(y) dy.
   __device__ void apply_slope(LeakyRelu f, float (&values)[width]) const {
+    float of_y[width];
+    to_floats<T>(y, of_y);
+    to_floats<T>(dy, values);
 #pragma unroll
-    for (int c = 0; c < width; ++c) {
-      values[c] = f.gradient(to_f32(reinterpret_cast<const Pack<T, width>&>(y).at[c]),
-                             to_f32(reinterpret_cast<const Pack<T, width>&>(dy).at[c]));
-    }
-  }
-  /// dz of those `values`: pooled, at `position` of the window.
-  __device__ Pack<T, width> at_position(int position, const float (&values)[width]) const {
-    Pack<T, width> dz;
-#pragma unroll
-    for (int c = 0; c < width; ++c) {
-      const bool here =
-          !Pooled || reinterpret_cast<const Pack<uint8_t, width>&>(argmax).at[c] == position;
-      dz.at[c] = operand(from_f32<T>(here ? values[c] : 0.0f));
-    }
-    return dz;
+    for (int c = 0; c < width; ++c) values[c] = f.gradient(of_y[c], values[c]);
   }
 };
 
@@ -137,13 +126,17 @@ __device__ void fill_dz(const ConvTiling& p, const ConvTile& tile, const Gradien
     loaded.apply_slope(from.activation, values);
 #pragma unroll
     for (int c = 0; c < Items::width; ++c) db[c] += values[c];
+    Pack<T, Items::width> dz_pack;
+#pragma unroll
+    for (int c = 0; c < Items::width; ++c) dz_pack.at[c] = operand(from_f32<T>(values[c]));
 #pragma unroll
     for (int position = 0; position < step * step; ++position) {
       const int at = (items.row(item) * step + position / 2) * p.tile_columns +
                      items.column(item) * step + position % 2;
-      *reinterpret_cast<Pack<T, Items::width>*>(dz + at * dz_pitch<Filters> +
-                                                Items::channel(item)) =
-          loaded.at_position(position, values);
+      auto* const to = reinterpret_cast<Pack<T, Items::width>*>(dz + at * dz_pitch<Filters> +
+                                                                Items::channel(item));
+      *to = Pooled ? where_argmax(dz_pack, unpack<uint8_t, Items::width>(loaded.argmax), position)
+                   : dz_pack;
     }
   });
 }

@@ -93,32 +93,34 @@ inline constexpr ConvShapes<ConvShape<1, 3, 1>, ConvShape<3, 3, 1>, ConvShape<3,
                             ConvShape<3, 7, 2>>
     few_channels_shapes{};
 
-/// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request`, which must have
-/// one of the shapes; filters are its c_out rounded up to 32 or 64. Large kernels exist for 16-bit
-/// types only.
+/// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request` where it has one
+/// of the shapes; false where it has none. Filters are 32 or 64, without pooling also any other
+/// multiple of 8 below, which is rounded up. Large kernels exist for 16-bit types only, pooling for
+/// a stride of 1.
 template <class Fn>
-void visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
+bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
   const Conv2dGeometry& g = request.geometry;
   const auto visited = [&]<class T, class S, int Filters>() {
-    if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
-      if (g.c != S::channels || g.kernel_h != S::kernel || g.stride_h != S::stride) return false;
-      if (g.c_out > Filters) return false;
-      if constexpr (S::stride == 1) {
-        if (request.pooled) return fn.template operator()<T, S, Filters, true>(), true;
-      }
-      return fn.template operator()<T, S, Filters, false>(), true;
-    } else {
+    const bool rounded = g.c_out < Filters && g.c_out % 8 == 0 && !request.pooled;
+    if (g.c != S::channels || g.kernel_h != S::kernel || g.kernel_w != S::kernel ||
+        g.stride_h != S::stride || g.stride_w != S::stride || (g.c_out != Filters && !rounded)) {
       return false;
     }
+    if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
+      if (!request.pooled) return fn.template operator()<T, S, Filters, false>(), true;
+      if constexpr (S::stride == 1) return fn.template operator()<T, S, Filters, true>(), true;
+    }
+    return false;
   };
   const auto visit = [&]<class T, class... Shapes>(ConvShapes<Shapes...>) {
     return ((visited.template operator()<T, Shapes, 32>() ||
              visited.template operator()<T, Shapes, 64>()) ||
             ...);
   };
-  visit_real(g.dtype, [&]<class T>() {
-    if (!visit.template operator()<T>(few_channels_shapes)) fail_few_channels(request);
-  });
+  bool found = false;
+  visit_real(g.dtype,
+             [&]<class T>() { found = visit.template operator()<T>(few_channels_shapes); });
+  return found;
 }
 
 /// Launches `kernel` with `bytes` of shared memory, also beyond the 48 KiB default.
@@ -154,14 +156,6 @@ inline ConvTiling conv_tiling(const Conv2dGeometry& g, int positions) {
   p.tile_rows = std::min((p.h_out + 1) / 2 * 2, positions / p.tile_columns / 2 * 2);
   p.tiles_across = (p.w_out + p.tile_columns - 1) / p.tile_columns;
   p.tiles_down = (p.h_out + p.tile_rows - 1) / p.tile_rows;
-  return p;
-}
-
-/// Only the tile size; all else is 0.
-constexpr ConvTiling one_tile(int rows, int columns) {
-  ConvTiling p{};
-  p.tile_rows = rows;
-  p.tile_columns = columns;
   return p;
 }
 

@@ -10,21 +10,6 @@
 
 namespace whisker::cuda {
 
-/// The source of a patch: element e of patch row r is element `first_element` + e of image
-/// row `first_row` + r, and 0 outside the image.
-template <class T>
-struct PatchSource {
-  const T* image;  // its first row
-  int first_row, first_element, image_rows, row_elements;
-
-  /// Element `at` of image row `row`, as a U; rows are whole numbers of U.
-  template <class U>
-  __device__ U load(int row, int at) const {
-    if (row < 0 || row >= image_rows || at < 0 || at >= row_elements) return U{};
-    return *reinterpret_cast<const U*>(image + int64_t{row} * row_elements + at);
-  }
-};
-
 /// Divides small numbers by one that is only known at run time: exact while number and quotient
 /// times divisor stay below 2^20.
 class SmallDivisor {
@@ -37,31 +22,6 @@ class SmallDivisor {
  private:
   float inverse_;
 };
-
-/// Calls use(patch row, column, load(patch row, column)) for the columns of all rows. A warp
-/// processes 32 columns at a time and starts many loads before it uses the first.
-template <class Load, class Use>
-__device__ void for_each_in_patch(int rows, int columns, const Load& load, const Use& use) {
-  constexpr int together = 5;
-  const int warps = static_cast<int>(blockDim.x) / 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int across = (columns + 31) / 32;
-  const SmallDivisor by_across(across);
-  for (int first = warp; first < rows * across; first += warps * together) {
-    decltype(load(0, 0)) loaded[together];
-#pragma unroll
-    for (int i = 0; i < together; ++i) {
-      const int item = first + i * warps, row = by_across.quotient(item);
-      if (item < rows * across) loaded[i] = load(row, (item - row * across) * 32 + lane);
-    }
-#pragma unroll
-    for (int i = 0; i < together; ++i) {
-      const int item = first + i * warps, row = by_across.quotient(item);
-      const int column = (item - row * across) * 32 + lane;
-      if (item < rows * across && column < columns) use(row, column, loaded[i]);
-    }
-  }
-}
 
 /// Calls use(item, load(item)) for items 0 to count - 1, split over the block's threads: each
 /// starts `Together` loads before it uses the first. load() is also called with items from count
@@ -86,45 +46,20 @@ __device__ void for_each_item(int count, const Load& load, const Use& use) {
 template <class S, class T>
 __device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch,
                            T* shifted) {
-  const int rows = patch_rows<S>(p.tile_rows);
-  const int pitch = patch_pitch<S>(p.tile_columns);
-  const PatchSource<T> source{.image = x + int64_t{tile.image} * p.h * p.w * S::channels,
-                              .first_row = tile.row * S::stride - p.pad_top,
-                              .first_element = (tile.column * S::stride - p.pad_left) * S::channels,
-                              .image_rows = p.h,
-                              .row_elements = p.w * S::channels};
-  if (sizeof(T) == 2 && source.row_elements % 2 == 0) {
-    // Two elements at a time, from even ones on: words of the patch or, where it begins at an odd
-    // element, of the shifted copy.
-    const bool odd = source.first_element % 2 != 0;
-    const int first = source.first_element - (odd ? 1 : 0);
-    const auto load = [&](int row, int word) {
-      return source.template load<uint32_t>(source.first_row + row, first + 2 * word);
-    };
-    for_each_in_patch(rows, (pitch + odd + 1) / 2, load, [&](int row, int word, uint32_t both) {
-      auto* const to = reinterpret_cast<uint16_t*>(patch + row * pitch);
-      auto* const left = shifted ? reinterpret_cast<uint16_t*>(shifted + row * pitch) : nullptr;
-      const int e = 2 * word - (odd ? 1 : 0);  // of the word's first element
-      const auto low = static_cast<uint16_t>(both), high = static_cast<uint16_t>(both >> 16);
-      if (!odd) {
-        *reinterpret_cast<uint32_t*>(to + e) = both;
-        if (left && e > 0) left[e - 1] = low;
-        if (left) left[e] = high;
-      } else {
-        if (left && e > 0) *reinterpret_cast<uint32_t*>(left + e - 1) = both;
-        if (e > 0) to[e] = low;
-        if (e + 1 < pitch) to[e + 1] = high;
-      }
-    });
-    return;
-  }
-  const auto load = [&](int row, int e) {
-    return source.template load<T>(source.first_row + row, source.first_element + e);
+  const int pitch = patch_pitch<S>(p.tile_columns), row_elements = p.w * S::channels;
+  const int first_row = tile.row * S::stride - p.pad_top;
+  const int first = (tile.column * S::stride - p.pad_left) * S::channels;
+  const SmallDivisor by_pitch(pitch);
+  const auto load = [&](int item) {
+    const int patch_row = by_pitch.quotient(item), row = first_row + patch_row;
+    const int at = first + item - patch_row * pitch;
+    if (row < 0 || row >= p.h || at < 0 || at >= row_elements) return from_f32<T>(0.0f);
+    return x[(int64_t{tile.image} * p.h + row) * row_elements + at];
   };
-  for_each_in_patch(rows, pitch, load, [&](int row, int e, T element) {
+  for_each_item<8>(patch_rows<S>(p.tile_rows) * pitch, load, [&](int item, T element) {
     const T value = operand(element);
-    patch[row * pitch + e] = value;
-    if (shifted && e > 0) shifted[row * pitch + e - 1] = value;
+    patch[item] = value;
+    if (shifted && item > 0) shifted[item - 1] = value;
   });
 }
 

@@ -16,6 +16,11 @@
 namespace whisker::cuda {
 namespace {
 
+/// Shared memory that a block may have on every GPU from compute capability 9.0 on.
+constexpr size_t most_shared_bytes = 99 * 1024;
+/// Most blocks with partial sums: two per multiprocessor of a large GPU.
+constexpr int most_blocks = 264;
+
 template <class T>
 struct WeightsArguments {
   const T* x;  // (N,H,W,C)
@@ -46,10 +51,12 @@ __device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4
 }
 
 /// A block sums over many tiles of the output, its warps over different positions, filters or
-/// kernel rows. A function of its own: within the kernel it spills more registers (CUDA 13.0).
+/// kernel rows.
 template <class T, class S, int Filters, bool Pooled>
-__device__ void few_channels_weights_block(const ConvTiling& p,
-                                           const WeightsArguments<T>& arguments, uint32_t* memory) {
+__global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
+    few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
+  wait_for_previous();
+  extern __shared__ __align__(16) uint32_t memory[];
   using Split = RowSplit<T, S, Filters>;
   const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   T* const dz = reinterpret_cast<T*>(memory);
@@ -119,17 +126,9 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
   }
 }
 
-template <class T, class S, int Filters, bool Pooled>
-__global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
-    few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
-  wait_for_previous();
-  extern __shared__ __align__(16) uint32_t memory[];
-  few_channels_weights_block<T, S, Filters, Pooled>(p, arguments, memory);
-}
-
 /// Bytes of a tile's dz and patch.
 template <class T, class S, int Filters>
-constexpr size_t tile_bytes(const ConvTiling& p) {
+size_t tile_bytes(const ConvTiling& p) {
   const int patch = patch_rows<S>(p.tile_rows) * copied_pitch<S>(p.tile_columns);
   return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
 }
@@ -138,8 +137,7 @@ constexpr size_t tile_bytes(const ConvTiling& p) {
 /// with 99 KiB.
 template <class T, class S, int Filters>
 ConvTiling weights_positions(const Conv2dGeometry& g, const KernelSite& site) {
-  const size_t most_bytes = site.capability >= 90 ? few_channels_shared_bytes : 48 * 1024;
-  static_assert(tile_bytes<T, S, Filters>(one_tile(2, 16)) <= 48 * 1024);
+  const size_t most_bytes = site.capability >= 90 ? most_shared_bytes : 48 * 1024;
   int positions = 512;
   while (positions > 32 && tile_bytes<T, S, Filters>(conv_tiling(g, positions)) > most_bytes) {
     positions -= 32;
@@ -149,7 +147,7 @@ ConvTiling weights_positions(const Conv2dGeometry& g, const KernelSite& site) {
 
 /// Bytes of a block's shared memory: the tile, later the sums of warps and of threads.
 template <class T, class S, int Filters>
-constexpr size_t weights_bytes(const ConvTiling& p) {
+size_t weights_bytes(const ConvTiling& p) {
   using Split = RowSplit<T, S, Filters>;
   constexpr size_t warp_sums =
       sizeof(float) * 32 * 4 * Split::tiles * Split::groups * (Split::position_groups / 2);
@@ -176,7 +174,7 @@ struct StoreGradients {
 int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
   const int64_t sums = g.c_out * (g.kernel_h * g.kernel_w * g.c + 1);
-  return few_channels_most_blocks * sums * static_cast<int64_t>(sizeof(float));
+  return most_blocks * sums * static_cast<int64_t>(sizeof(float));
 }
 
 void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
@@ -185,7 +183,7 @@ void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOp
   const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
     const ConvTiling p = weights_positions<T, S, Filters>(g, site);
-    const int blocks = std::min(tile_count(p), few_channels_most_blocks);
+    const int blocks = std::min(tile_count(p), most_blocks);
     const WeightsArguments<T> arguments{.x = static_cast<const T*>(operands.x),
                                         .dz = gradient_operands<T>(g.activation, operands),
                                         .wants_db = g.bias && operands.b,

@@ -71,7 +71,7 @@ TEST_F(CudaConvolution, OfFirstLayersWithoutBiasAgrees) {
       {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
       {{2, 20, 32, 1}, {40, 3, 3, 1}, {.padding = 1}},
       {{2, 13, 300, 3}, {32, 3, 3, 3}, {.stride = 2, .padding = 1}},
-      // More tiles, one for each image, than there are blocks (few_channels_most_blocks).
+      // More tiles, one for each image, than there are blocks (264).
       {{300, 15, 16, 3}, {16, 3, 3, 3}, {.stride = 2, .padding = 1}},
   };
   for (const ConvolutionCase& c : cases) {
