@@ -188,7 +188,7 @@ std::string GradientFlow::text(size_t width) const {
   }
   text += table.str("  ", width);
   text += "\n";
-  text += wrapped(
+  text += wrapped_lines(
       fmt::format(
           "gradient: norm at the layer's result, of the mean loss of the step's last batch (of "
           "rank 0's part of it); empty where none was asked for, or not all of it was finite. "
@@ -202,7 +202,7 @@ std::string GradientFlow::text(size_t width) const {
   if (found.empty()) {
     found = {"Nothing stands out: gradients reach every layer, and updates are usual."};
   }
-  for (const std::string& one : found) text += wrapped(one, width);
+  for (const std::string& one : found) text += wrapped_lines(one, width);
   return text;
 }
 

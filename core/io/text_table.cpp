@@ -34,8 +34,10 @@ std::vector<std::string> wrap_text(std::string_view text, size_t width, CutWords
   return lines;
 }
 
-std::string wrapped(std::string_view text, size_t width, CutWords cut, std::string_view indent) {
-  return fmt::format("{}\n", fmt::join(wrap_text(text, width, cut), fmt::format("\n{}", indent)));
+std::string wrapped_lines(std::string_view text, size_t width, std::string_view indent) {
+  const size_t fits = width > indent.size() ? width - indent.size() : width;
+  return fmt::format(
+      "{}\n", fmt::join(wrap_text(text, fits, CutWords::longest), fmt::format("\n{}", indent)));
 }
 
 TextTable::TextTable(std::vector<std::string> headings) {

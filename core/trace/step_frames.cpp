@@ -214,8 +214,8 @@ std::string StepFrames::text(size_t frame, const FrameOptions& options) const {
   std::string result;
   const auto append = [&](const std::string& line, size_t indent) {
     const bool fits = options.width == 0 || indent + line.size() <= options.width;
-    result += std::string(indent, ' ') + wrapped(line, fits ? 0 : options.width - indent - 4,
-                                                 CutWords::longest, std::string(indent + 4, ' '));
+    result += std::string(indent, ' ') +
+              wrapped_lines(line, fits ? 0 : options.width, std::string(indent + 4, ' '));
   };
   append(text, 0);
   for (const std::string& line : lines) {

@@ -164,6 +164,8 @@ class Pages(ProgramTest):
         self.browser.press("f")
         dead = self.value("[...document.querySelectorAll('#graph .node.dead')].map(e => e.dataset.node)")
         self.assertEqual(sorted(dead), ["1 matmul", "w"])
+        strokes = self.value("[...document.querySelectorAll('.node.dead text')].map(e => getComputedStyle(e).stroke)")
+        self.assertEqual(set(strokes), {"none"})  # the frame's, which no one could read in letters
 
     def test_zoom_by_keys(self):
         self.graph("conv")

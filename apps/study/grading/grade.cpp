@@ -23,8 +23,7 @@ std::string written(const std::vector<double>& values, const Shape& shape) {
 }
 
 std::string line(const std::string& name, const std::string& is, const std::string& what) {
-  return "  " +
-         wrapped(fmt::format("{} {} {}", name, is, what), width - 6, CutWords::longest, "    ");
+  return "  " + wrapped_lines(fmt::format("{} {} {}", name, is, what), width - 2, "    ");
 }
 
 std::string inputs_text(const Exercise& exercise, const Problem& problem) {
@@ -113,7 +112,7 @@ const Check& smallest(std::span<const Check> checks) {
 std::string bullets(const std::vector<std::string>& sentences) {
   std::string text;
   for (const std::string& sentence : sentences) {
-    text += "  - " + wrapped(sentence + ".", width - 6, CutWords::longest, "    ");
+    text += "  - " + wrapped_lines(sentence + ".", width - 2, "    ");
   }
   return text;
 }
