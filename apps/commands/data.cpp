@@ -3,8 +3,6 @@
 #include "apps/commands/acting_options.h"
 #include "apps/commands/data_page.h"
 #include "apps/commands/data_report.h"
-#include "apps/commands/label_issues.h"
-#include "apps/commands/sequence_page.h"
 #include "apps/terminal/command.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/inputs.h"

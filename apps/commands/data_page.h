@@ -2,6 +2,8 @@
 // with small images. At most 3 MB.
 #pragma once
 
+#include "apps/terminal/command.h"
+#include "apps/terminal/sequence_report.h"
 #include "data/images/image_folder.h"
 #include "data/tools/check.h"
 
@@ -50,6 +52,10 @@ std::string odd_section(std::string_view heading,
 /// `said`: what was assumed and skipped, one a line.
 std::string data_check_page(const ImageFolder& train, const ImageFolder* val,
                             const CheckResult& result, const std::string& said);
+/// The page of a report on sequences with details; `name`: of the data.
+std::string sequence_check_page(const std::string& name, const SequenceReport& report);
+
+void add_label_issues(CLI::App& data, Invocation& invocation);
 
 inline constexpr std::string_view data_check_mark = "whisker data check";
 inline constexpr std::string_view label_issues_mark = "whisker data label-issues";

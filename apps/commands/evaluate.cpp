@@ -3,9 +3,7 @@
 // inputs are reported and skipped; the exit code is then 3. --split measures on the run's own data.
 #include "apps/commands/acting_options.h"
 #include "apps/commands/calibrated_weights.h"
-#include "apps/commands/evaluate_arguments.h"
-#include "apps/commands/evaluate_images.h"
-#include "apps/commands/evaluate_sequences.h"
+#include "apps/commands/evaluate_data.h"
 #include "apps/commands/evaluated_examples.h"
 #include "apps/ranks/launcher.h"
 #include "apps/ranks/run_ranks.h"

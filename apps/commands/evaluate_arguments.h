@@ -4,9 +4,11 @@
 #include "apps/terminal/facts.h"
 #include "data/loader/loader.h"
 #include "train/data/run_split.h"
+#include "train/metrics/validation_examples.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +40,10 @@ struct EvaluateArguments {
 
   /// Whether something is written about each example.
   bool each() const { return !predictions.empty() || !report.empty(); }
+  /// How many probabilities are kept at most: --predictions writes all.
+  int64_t scores() const {
+    return predictions.empty() ? most_scores : std::numeric_limits<int64_t>::max();
+  }
   /// What the weights are measured on, for the page.
   std::vector<std::string> data_names() const {
     std::vector<std::string> names = inputs;

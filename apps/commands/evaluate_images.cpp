@@ -1,5 +1,4 @@
-#include "apps/commands/evaluate_images.h"
-
+#include "apps/commands/evaluate_data.h"
 #include "apps/commands/metrics_report.h"
 #include "apps/ranks/own_batches.h"
 #include "apps/ranks/rank_rounds.h"
@@ -145,8 +144,7 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
                   {.device = device, .dtype = network.arena().compute_dtype()});
   const Objective objective(network.model(), {}, files.counts(), device);
   const size_t width = network.classes().size();
-  OwnExamples own;
-  ExampleCollector measured(network.signature(), files.size(), most_scores);
+  ExampleCollector measured(network.signature(), files.size(), arguments.scores());
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     auto rest = scores.data<const float>();
     for (const int64_t number : batch.indices) {
@@ -155,43 +153,34 @@ int evaluate_images(const Network& network, const EvaluateArguments& arguments,
       rest = rest.subspan(width);
     }
     measured.add(scores, batch);
-    if (arguments.each()) own.add(scores, batch);
   };
   EvaluateOptions options{.observe = observe, .mirror = arguments.mirror};
   outputs.calibrated.observe(options);
   const auto metrics = evaluate(network, objective, *loader, options);
   add_other_ranks(*metrics, ranks);
-  for (const auto& [index, reason] : bad_files(*loader, ranks)) {
+  const std::map<int64_t, std::string> bad = bad_files(*loader, ranks);
+  for (const auto& [index, reason] : bad) {
     if (ranks.leads()) unreadable.add(files.file(index).string(), reason);
   }
   if (metrics->count() == 0) fail(ErrorKind::data, "evaluate: no image could be read");
   ValidationExamples examples = measured.of_all_ranks(ranks);
   const std::optional<TemperatureFit> fit = outputs.calibrated.fit(ranks);
-  std::vector<EvaluatedExample> images;
-  if (arguments.each()) images = own.of_all_ranks(ranks);
   if (!ranks.leads()) return 0;
-  for (EvaluatedExample& one : images) one.path = files.file(one.number).string();
+  std::vector<std::string> paths;
+  for (int64_t i = 0; arguments.each() && i < files.size(); ++i) {
+    if (!bad.contains(i)) paths.push_back(files.file(i).string());
+  }
   const auto& calibration = network.signature().calibration;
   std::vector<uint64_t> contents;
   if (fit || calibration) contents = contents_of(*dataset, arguments.workers);
-  const auto print = [&] {
-    return print_metrics(network,
-                         {.metrics = *metrics,
-                          .unreadable = unreadable,
-                          .examples = examples,
-                          .trained_on = trained,
-                          .fit = fit,
-                          .contents = contents},
-                         arguments.json);
-  };
-  const int code = outputs.reports.write(print, images,
-                                         {.network = network,
-                                          .metrics = *metrics,
-                                          .weights = arguments.weights,
-                                          .data = arguments.data_names(),
+  const int code = outputs.reports.write(network, arguments,
+                                         {.metrics = *metrics,
+                                          .unreadable = unreadable,
                                           .examples = examples,
-                                          .worst = arguments.worst,
-                                          .trained_on = trained});
+                                          .trained_on = trained,
+                                          .fit = fit,
+                                          .contents = contents,
+                                          .paths = std::move(paths)});
   outputs.calibrated.write(metrics->count(), contents);
   return code;
 }

@@ -1,5 +1,4 @@
-#include "apps/commands/evaluate_sequences.h"
-
+#include "apps/commands/evaluate_data.h"
 #include "apps/commands/metrics_report.h"
 #include "apps/ranks/own_batches.h"
 #include "apps/ranks/same_inputs.h"
@@ -145,16 +144,14 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   // A language model's states go from batch to batch: its ranks divide each batch's rows.
   const bool rows = network.signature().task() == Task::language_model;
   OwnBatchSource own(*data.source, ranks);
-  OwnExamples own_examples;
   std::optional<ExampleCollector> measured;  // of forecasts for the report, of tokens none
   const bool classes = network.signature().task() == Task::classification;
   if (classes || (!rows && !arguments.report.empty())) {
-    measured.emplace(network.signature(), std::ssize(data.contents), most_scores);
+    measured.emplace(network.signature(), std::ssize(data.contents), arguments.scores());
   }
   const OutputObserver observe = [&](const Tensor& scores, const Batch& batch) {
     network.check_outputs(scores.data<const float>(), split ? "the run's data" : path);
     if (measured) measured->add(scores, batch);
-    if (classes && arguments.each()) own_examples.add(scores, batch);
   };
   EvaluateOptions options{.observe = observe};
   outputs.calibrated.observe(options);
@@ -163,37 +160,30 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   ValidationExamples examples;
   if (measured) examples = measured->of_all_ranks(ranks);
   const std::optional<TemperatureFit> fit = outputs.calibrated.fit(ranks);
-  std::vector<EvaluatedExample> all;
-  if (arguments.each()) all = own_examples.of_all_ranks(ranks);
   if (!ranks.leads()) return 0;
-  for (EvaluatedExample& one : all) {
-    const SequenceExample& example = data.examples[static_cast<size_t>(one.number)];
-    one.path = example.place;
-    if (arguments.report.empty()) continue;
-    one.shown = shown_text(example, network.signature().input);
-    one.curve = shown_curve(example, network.signature().input);
+  std::vector<std::string> paths, shown;
+  std::vector<std::vector<std::pair<double, double>>> curves;
+  if (classes) {
+    for (const SequenceExample& example : data.examples) {
+      paths.push_back(example.place);
+      if (arguments.report.empty()) continue;
+      shown.push_back(shown_text(example, network.signature().input));
+      curves.push_back(shown_curve(example, network.signature().input));
+    }
   }
   std::optional<int64_t> trained;
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
   if (rows) trained.reset();  // it is of lines, and metrics of tokens
-  const auto print = [&] {
-    return print_metrics(network,
-                         {.metrics = *metrics,
-                          .unreadable = unreadable,
-                          .examples = classes ? examples : ValidationExamples{},
-                          .trained_on = trained,
-                          .fit = fit,
-                          .contents = data.contents},
-                         arguments.json);
-  };
-  const int code = outputs.reports.write(print, all,
-                                         {.network = network,
-                                          .metrics = *metrics,
-                                          .weights = arguments.weights,
-                                          .data = arguments.data_names(),
+  const int code = outputs.reports.write(network, arguments,
+                                         {.metrics = *metrics,
+                                          .unreadable = unreadable,
                                           .examples = examples,
-                                          .worst = arguments.worst,
-                                          .trained_on = trained});
+                                          .trained_on = trained,
+                                          .fit = fit,
+                                          .contents = data.contents,
+                                          .paths = std::move(paths),
+                                          .shown = std::move(shown),
+                                          .curves = std::move(curves)});
   outputs.calibrated.write(metrics->count(), data.contents);
   return code;
 }

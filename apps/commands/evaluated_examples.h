@@ -2,15 +2,13 @@
 // report.
 #pragma once
 
-#include "core/communicator/rank_group.h"
+#include "apps/commands/evaluate_arguments.h"
+#include "apps/commands/metrics_report.h"
 #include "core/io/outputs.h"
-#include "core/tensor/tensor.h"
-#include "data/dataset.h"
-#include "train/report/evaluation_report.h"
+#include "train/metrics/validation_examples.h"
+#include "train/model/network.h"
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,36 +16,11 @@
 
 namespace whisker {
 
-struct EvaluatedExample {
-  int64_t number = 0;  ///< among all
-  std::string path;    ///< of an image or a text's file; "file:line" of a row
-  int64_t label = 0;
-  int64_t predicted = 0;
-  double loss = 0;                   ///< -log of the label's probability
-  std::vector<float> probabilities;  ///< (classes)
-  std::string shown = {};            ///< a text, or a row's values; "" for an image
-  std::vector<std::pair<double, double>> curve = {};  ///< see shown_curve()
-};
-
-/// The example that one row of probabilities is, without number and path.
-EvaluatedExample evaluated_example(int64_t label, std::vector<float> probabilities);
-
-/// The examples of a rank, batch by batch.
-class OwnExamples {
- public:
-  /// Adds probabilities (N, classes) as an OutputObserver.
-  void add(const Tensor& probabilities, const Batch& batch);
-  /// Collective: on rank 0 those of all ranks, by number; elsewhere nothing.
-  std::vector<EvaluatedExample> of_all_ranks(RankGroup& ranks);
-
- private:
-  std::vector<EvaluatedExample> own_;
-};
-
 /// Columns path, label, predicted, loss, and "probability CLASS" of each class. Relative paths
-/// begin at `folder` in place of the current one; "": as they are.
-std::string predictions_csv(const std::vector<EvaluatedExample>& examples,
-                            const std::vector<std::string>& classes,
+/// begin at `folder` in place of the current one; "": as they are. Of `examples` all probabilities
+/// are known; `paths` (n): of an image or a text's file; "file:line" of a row.
+std::string predictions_csv(const ValidationExamples& examples,
+                            const std::vector<std::string>& paths,
                             const std::filesystem::path& folder = {});
 
 /// Whether a file's content is such a CSV, by its columns.
@@ -63,13 +36,12 @@ class EvaluatedFiles {
   /// A file or folder that the examples come from: throws usage where an output is it or lies in
   /// it. Of files in a folder, after it.
   void add_input(const std::filesystem::path& input);
-  /// Calls `print`, then writes both files: each of the three also where one before it fails, which
-  /// is thrown at the end. Returns what `print` does.
-  int write(const std::function<int()>& print, const std::vector<EvaluatedExample>& examples,
-            EvaluationRecord record);
+  /// Prints the metrics, then writes both files: each of the three also where one before it fails,
+  /// which is thrown at the end. Returns what print_metrics() does.
+  int write(const Network& network, const EvaluateArguments& arguments, const Measured& measured);
 
  private:
-  void write_predictions(const Network& network, const std::vector<EvaluatedExample>& examples);
+  void write_predictions(const Measured& measured);
 
   Outputs& outputs_;
   std::unique_ptr<OutputFile> predictions_, page_;

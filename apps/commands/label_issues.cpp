@@ -1,5 +1,5 @@
 // whisker data label-issues DIR --weights W: likely label errors, by what a network's features say.
-#include "apps/commands/label_issues.h"
+#include "train/inference/label_issues.h"
 
 #include "apps/commands/data_page.h"
 #include "apps/terminal/facts.h"
@@ -14,7 +14,6 @@
 #include "train/config/device_name.h"
 #include "train/device/autotune_cache.h"
 #include "train/inference/image_classifier.h"
-#include "train/inference/label_issues.h"
 #include "train/model/hub_folder.h"
 #include "train/report/report_sections.h"
 

@@ -73,7 +73,7 @@ int print_metrics(const Network& network, const Measured& measured, bool as_json
   const Metrics& metrics = measured.metrics;
   const Unreadable& unreadable = measured.unreadable;
   std::optional<ExampleFigures> figures;
-  if (measured.examples.size() > 0) {
+  if (!measured.examples.labels.empty()) {  // of a classification
     figures = example_figures(measured.examples, network.signature().positive_class);
   }
   if (as_json) {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -33,10 +34,13 @@ class Unreadable {
 struct Measured {
   const Metrics& metrics;
   const Unreadable& unreadable;
-  ValidationExamples examples;              ///< of a classification
+  const ValidationExamples& examples;       ///< none of a language model
   std::optional<int64_t> trained_on = {};   ///< examples that trained the network, if known
   std::optional<TemperatureFit> fit = {};   ///< of --calibrate
   std::span<const uint64_t> contents = {};  ///< hashes of the examples, for a calibrated network
+  std::vector<std::string> paths = {};      ///< (n), where each is written, as EvaluationRecord
+  std::vector<std::string> shown = {};      ///< likewise, and its curves
+  std::vector<std::vector<std::pair<double, double>>> curves = {};
 };
 
 /// Writes it to stdout; returns the exit code.

@@ -4,7 +4,6 @@
 #include "apps/terminal/terminal.h"
 #include "core/io/outputs.h"
 #include "core/io/text.h"
-#include "train/report/compare_runs.h"
 #include "train/report/run_report.h"
 
 #include <filesystem>

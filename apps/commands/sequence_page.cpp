@@ -1,5 +1,3 @@
-#include "apps/commands/sequence_page.h"
-
 #include "apps/commands/data_page.h"
 #include "core/draw/html_table.h"
 #include "core/draw/markup.h"

@@ -1,6 +1,5 @@
 // whisker study trace|graph|step|record: shows automatic differentiation on a network.
 #include "apps/commands/preset_config.h"
-#include "apps/commands/study_run.h"
 #include "apps/commands/study_target.h"
 #include "apps/study/builtin_networks.h"
 #include "apps/study/graph_page.h"

@@ -1,5 +1,5 @@
 // whisker study gradient-flow: how gradients went through the layers of a run.
-#include "apps/commands/study_run.h"
+#include "apps/commands/study_target.h"
 #include "apps/study/gradient_flow.h"
 #include "apps/terminal/facts.h"
 #include "core/io/file_ending.h"
@@ -15,7 +15,8 @@ namespace {
 
 struct FlowArguments {
   std::string run, output;
-  bool force = false, json = false, wide = false;
+  bool force = false;
+  StudyView view;
 };
 
 constexpr OutputFormat flow_svg{.name = "an SVG of study gradient-flow",
@@ -52,7 +53,7 @@ int run_gradient_flow(const FlowArguments& arguments, const Invocation& invocati
     file->write(ending == ".svg" ? flow.svg() : flow.html());
     outputs.commit(*file, "-o", format);
   }
-  print_result(arguments.json ? flow.json() + "\n" : flow.text(arguments.wide ? 0 : size_t{100}));
+  print_result(arguments.view.json ? flow.json() + "\n" : flow.text(arguments.view.width()));
   return 0;
 }
 
@@ -75,8 +76,7 @@ void add_gradient_flow_command(CLI::App& study, Invocation& invocation) {
   flow->add_option("-o,--output", arguments->output, "FILE.svg or FILE.html: charts besides")
       ->check(check_output_name);
   add_force(flow, arguments->force);
-  flow->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  flow->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(flow, arguments->view);
   set_action(flow, invocation,
              [&invocation, arguments] { return run_gradient_flow(*arguments, invocation); });
 }

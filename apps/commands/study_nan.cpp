@@ -1,5 +1,5 @@
 // whisker study nan: runs the step again at which a run diverged, and says where it began.
-#include "apps/commands/study_run.h"
+#include "apps/commands/study_target.h"
 #include "apps/study/nan_report.h"
 #include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"
@@ -17,7 +17,7 @@ namespace {
 struct NanArguments {
   std::string run;
   std::vector<std::string> overrides;
-  bool json = false, wide = false;
+  StudyView view;
 };
 
 std::filesystem::path kept_step_of(const std::string& run) {
@@ -68,8 +68,7 @@ int run_nan(const NanArguments& arguments, const Invocation& invocation) {
   }
   configure_backend(config, device);
   const NanReport report = NanReport::of(kept, file.string(), device, dtype);
-  print_result(arguments.json ? report.json() + "\n"
-                              : report.text(arguments.wide ? 0 : size_t{100}));
+  print_result(arguments.view.json ? report.json() + "\n" : report.text(arguments.view.width()));
   return 0;
 }
 
@@ -81,8 +80,7 @@ void add_nan_command(CLI::App& study, Invocation& invocation) {
       "nan", "Run the step again at which a run diverged: the first NaN or Inf, and its cause");
   nan->add_option("RUN", arguments->run, "The folder of the run")->required();
   nan->add_option("OVERRIDES", arguments->overrides, "device=DEVICE, precision=PRECISION");
-  nan->add_flag("--wide", arguments->wide, "Lines of any length, instead of 100 columns");
-  nan->add_flag("--json", arguments->json, "One JSON object");
+  add_view_options(nan, arguments->view);
   set_action(nan, invocation, [&invocation, arguments] { return run_nan(*arguments, invocation); });
 }
 

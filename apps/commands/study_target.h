@@ -4,7 +4,6 @@
 
 #include "apps/commands/preset_config.h"
 #include "apps/study/study_network.h"
-#include "apps/study/study_step.h"
 #include "apps/terminal/command.h"
 #include "core/io/outputs.h"
 
@@ -62,6 +61,10 @@ void add_compare_command(CLI::App& study, Invocation& invocation);
 void add_gradcheck_command(CLI::App& study, Invocation& invocation);
 void add_roofline_command(CLI::App& study, Invocation& invocation);
 void add_exercise_commands(CLI::App& study, Invocation& invocation);
+void add_gradient_flow_command(CLI::App& study, Invocation& invocation);
+void add_nan_command(CLI::App& study, Invocation& invocation);
+/// Throws usage, beginning with `command`, unless `run` is the folder of a run.
+void refuse_no_run(const char* command, const std::string& run);
 
 /// The configuration that a target names, as read_shown_config().
 ShownConfig read_study_config(const StudyTarget& target, const Invocation& invocation);

@@ -11,18 +11,27 @@ template <Tensor (*op)(const Tensor&)>
 Tensor call_unary(ExpressionCall& c) {
   return op(c.tensor("x"));
 }
+// `op` reads further arguments, behind x.
+template <auto op>
+Tensor call_of_x(ExpressionCall& c) {
+  return op(c, c.tensor("x"));
+}
 template <Tensor (*op)(const Tensor&, const Tensor&)>
 Tensor call_binary(ExpressionCall& c) {
   const Tensor a = c.tensor("a");
   return op(a, c.tensor("b"));
 }
-template <Tensor (*op)(const Tensor&, const Axes&, ReduceOptions)>
-Tensor call_reduction(ExpressionCall& c) {
-  const Tensor x = c.tensor("x");
+Axes call_axes(ExpressionCall& c) {
   Axes axes;
   if (c.has("axes")) {
     for (const int64_t axis : c.integers("axes", -8, 8)) axes.push_back(static_cast<int>(axis));
   }
+  return axes;
+}
+template <Tensor (*op)(const Tensor&, const Axes&, ReduceOptions)>
+Tensor call_reduction(ExpressionCall& c) {
+  const Tensor x = c.tensor("x");
+  const Axes axes = call_axes(c);
   return op(x, axes, {.keep_axes = c.integer("keep_axes", 0, 1, 0) == 1});
 }
 template <Tensor (*op)(const Tensor&, int)>
@@ -103,28 +112,21 @@ constexpr FunctionRow functions[] = {
     {"div", call_binary<div>},
     {"maximum", call_binary<maximum>},
     {"minimum", call_binary<minimum>},
-    {"affine",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+    {"affine", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        const double scale = c.number("scale");
        return affine(x, scale, c.number("shift"));
-     }},
+     }>},
     {"exp", call_unary<exp>},
     {"log", call_unary<log>},
     {"sqrt", call_unary<sqrt>},
     {"reciprocal", call_unary<reciprocal>},
     {"abs", call_unary<abs>},
     {"pow",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
-       return pow(x, c.number("exponent"));
-     }},
-    {"clamp",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+     call_of_x<[](ExpressionCall& c, const Tensor& x) { return pow(x, c.number("exponent")); }>},
+    {"clamp", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        const double low = c.number("low");
        return clamp(x, low, c.number("high"));
-     }},
+     }>},
     {"equal", call_binary<equal>},
     {"not_equal", call_binary<not_equal>},
     {"less", call_binary<less>},
@@ -137,11 +139,9 @@ constexpr FunctionRow functions[] = {
        return where(condition, a, c.tensor("b"));
      }},
     {"relu", call_unary<relu>},
-    {"leaky_relu",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+    {"leaky_relu", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        return leaky_relu(x, c.number("slope", 0.01));
-     }},
+     }>},
     {"gelu", call_unary<gelu>},
     {"silu", call_unary<silu>},
     {"sigmoid", call_unary<sigmoid>},
@@ -150,55 +150,38 @@ constexpr FunctionRow functions[] = {
     {"relu6", call_unary<relu6>},
     {"hard_sigmoid", call_unary<hard_sigmoid>},
     {"hard_swish", call_unary<hard_swish>},
-    {"dropout",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+    {"dropout", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        const double rate = c.number("rate");
        return dropout(x, rate, {.seed = c.seed(), .stream = stream_of("study.dropout")});
-     }},
+     }>},
     {"sum", call_reduction<sum>},
     {"mean", call_reduction<mean>},
     {"max", call_reduction<max>},
     {"min", call_reduction<min>},
-    {"var",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
-       Axes axes;
-       if (c.has("axes")) {
-         for (const int64_t axis : c.integers("axes", -8, 8))
-           axes.push_back(static_cast<int>(axis));
-       }
+    {"var", call_of_x<[](ExpressionCall& c, const Tensor& x) {
+       const Axes axes = call_axes(c);
        return var(x, axes, {}, static_cast<int>(c.integer("correction", 0, 1, 1)));
-     }},
+     }>},
     {"reshape",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
-       return reshape(x, c.shape("shape"));
-     }},
+     call_of_x<[](ExpressionCall& c, const Tensor& x) { return reshape(x, c.shape("shape")); }>},
     {"transpose", call_transpose},
-    {"broadcast_to",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+    {"broadcast_to", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        return broadcast_to(x, c.shape("shape"));
-     }},
+     }>},
     {"concat",
      [](ExpressionCall& c) {
        const std::vector<Tensor> parts = c.tensors("tensors");
        return concat(parts, static_cast<int>(c.integer("axis", -8, 8)));
      }},
-    {"slice",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+    {"slice", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        const auto axis = static_cast<int>(c.integer("axis", -8, 8));
        const int64_t begin = c.integer("begin", 0, most_expression_elements);
        return slice(x, axis, begin, c.integer("end", 0, most_expression_elements));
-     }},
-    {"gather",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+     }>},
+    {"gather", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        const auto axis = static_cast<int>(c.integer("axis", -8, 8));
        return gather(x, axis, c.tensor("index"));
-     }},
+     }>},
     {"embedding",
      [](ExpressionCall& c) {
        const Tensor table = c.tensor("table");
@@ -213,20 +196,12 @@ constexpr FunctionRow functions[] = {
     {"linear", call_linear},
     {"conv2d", call_conv2d},
     {"max_pool2d",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
-       return max_pool2d(x, call_pooling(c));
-     }},
+     call_of_x<[](ExpressionCall& c, const Tensor& x) { return max_pool2d(x, call_pooling(c)); }>},
     {"avg_pool2d",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
-       return avg_pool2d(x, call_pooling(c));
-     }},
-    {"adaptive_avg_pool2d",
-     [](ExpressionCall& c) {
-       const Tensor x = c.tensor("x");
+     call_of_x<[](ExpressionCall& c, const Tensor& x) { return avg_pool2d(x, call_pooling(c)); }>},
+    {"adaptive_avg_pool2d", call_of_x<[](ExpressionCall& c, const Tensor& x) {
        return adaptive_avg_pool2d(x, c.pair("output", 1, 1));
-     }},
+     }>},
     {"global_avg_pool2d", call_unary<global_avg_pool2d>},
     {"batch_norm", call_batch_norm},
     {"layer_norm",

@@ -44,19 +44,8 @@ double norm_of(const std::optional<TensorSummary>& gradients) {
   return known ? gradients->statistics.norm : unknown;
 }
 
-struct ThreeSteps {
-  size_t first = 0, middle = 0, last = 0;
-};
-ThreeSteps three_of(size_t count) {
-  return {.first = 0, .middle = count / 2, .last = count - 1};
-}
-
 std::string shown(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.3g}", value);
-}
-
-void write_values(JsonWriter& json, std::string_view key, const StepValues& values) {
-  json.list(key, values);
 }
 
 // x counts layers or parameters, from 1; a curve for each of the three steps.
@@ -64,8 +53,7 @@ template <class Flow>
 Chart chart_over(const GradientFlow& flow, const std::vector<Flow>& rows, StepValues Flow::*values,
                  std::string Flow::*name, const std::string& title, const std::string& x) {
   Chart chart{.title = title, .x = {.label = x}, .y = {.log = true}};
-  const ThreeSteps at = three_of(flow.steps.size());
-  std::vector<size_t> steps = {at.first, at.middle, at.last};
+  std::vector<size_t> steps = {0, flow.steps.size() / 2, flow.steps.size() - 1};
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   for (const size_t step : steps) {
     ChartSeries curve{.name = fmt::format("step {}", flow.steps[step])};
@@ -182,36 +170,39 @@ GradientFlow GradientFlow::of(const std::filesystem::path& file, const std::stri
 }
 
 std::string GradientFlow::text(size_t width) const {
-  const ThreeSteps at = three_of(steps.size());
+  const size_t middle = steps.size() / 2, last = steps.size() - 1;
   std::string text = fmt::format("{}: {}, {} to {}\n\n", printable(run),
                                  counted(static_cast<int64_t>(steps.size()), "recorded step"),
                                  steps.front(), steps.back());
-  TextTable table({"layer", fmt::format(">gradient {}", steps[at.first]),
-                   fmt::format(">{}", steps[at.middle]), fmt::format(">{}", steps[at.last]),
-                   "trend", fmt::format(">update {}", steps[at.first]),
-                   fmt::format(">{}", steps[at.last]), ">zeros", ">dead units"});
+  TextTable table({"layer", fmt::format(">gradient {}", steps.front()),
+                   fmt::format(">{}", steps[middle]), fmt::format(">{}", steps[last]), "trend",
+                   fmt::format(">update {}", steps.front()), fmt::format(">{}", steps[last]),
+                   ">zeros", ">dead units"});
   for (const LayerFlow& one : layers) {
-    const double dead = one.dead_units[at.last], zeros = one.zeros[at.last];
-    table.add({one.layer, shown(one.gradient[at.first]), shown(one.gradient[at.middle]),
-               shown(one.gradient[at.last]), trend_of(one.gradient), shown(one.update[at.first]),
-               shown(one.update[at.last]),
+    const double dead = one.dead_units[last], zeros = one.zeros[last];
+    table.add({one.layer, shown(one.gradient.front()), shown(one.gradient[middle]),
+               shown(one.gradient[last]), trend_of(one.gradient), shown(one.update.front()),
+               shown(one.update[last]),
                std::isnan(zeros) ? "" : fmt::format("{:.0f} %", 100 * zeros),
                std::isnan(dead) ? "" : fmt::format("{:.0f} of {}", dead, one.units)});
   }
   text += table.str("  ", width);
-  const auto add = [&](const std::string& sentence) { text += wrapped_lines(sentence, width); };
   text += "\n";
-  add(fmt::format(
-      "gradient: norm at the layer's result, of the mean loss of the step's last batch (of rank "
-      "0's part of it); empty where none was asked for, or not all of it was finite. update: norm "
-      "of "
-      "one update / norm of the weights, of the layer's largest parameter. zeros, dead units: in "
-      "step {}; a unit is dead that a relu left at 0 for the whole batch.",
-      steps[at.last]));
+  text += wrapped_lines(
+      fmt::format(
+          "gradient: norm at the layer's result, of the mean loss of the step's last batch (of "
+          "rank 0's part of it); empty where none was asked for, or not all of it was finite. "
+          "update: norm of one update / norm of the weights, of the layer's largest parameter. "
+          "zeros, dead units: in step {}; a unit is dead that a relu left at 0 for the whole "
+          "batch.",
+          steps[last]),
+      width);
   text += "\n";
-  const std::vector<std::string> found = findings();
-  if (found.empty()) add("Nothing stands out: gradients reach every layer, and updates are usual.");
-  for (const std::string& one : found) add(one);
+  std::vector<std::string> found = findings();
+  if (found.empty()) {
+    found = {"Nothing stands out: gradients reach every layer, and updates are usual."};
+  }
+  for (const std::string& one : found) text += wrapped_lines(one, width);
   return text;
 }
 
@@ -221,19 +212,19 @@ std::string GradientFlow::json() const {
   json.list("layers", layers, [&](const LayerFlow& one) {
     json.begin_object().field("layer", one.layer).field("operator", one.op);
     json.field("units", one.units).field("trend", trend_of(one.gradient));
-    write_values(json, "gradient_norm", one.gradient);
-    write_values(json, "activation_deviation", one.activation);
-    write_values(json, "zeros", one.zeros);
-    write_values(json, "dead_units", one.dead_units);
-    write_values(json, "not_finite", one.not_finite);
-    write_values(json, "update_ratio", one.update);
+    json.list("gradient_norm", one.gradient);
+    json.list("activation_deviation", one.activation);
+    json.list("zeros", one.zeros);
+    json.list("dead_units", one.dead_units);
+    json.list("not_finite", one.not_finite);
+    json.list("update_ratio", one.update);
     json.end_object();
   });
   json.list("parameters", parameters, [&](const ParameterFlow& one) {
     json.begin_object().field("name", one.name);
-    write_values(json, "gradient_norm", one.gradient);
-    write_values(json, "weight_norm", one.weight);
-    write_values(json, "update_ratio", one.update);
+    json.list("gradient_norm", one.gradient);
+    json.list("weight_norm", one.weight);
+    json.list("update_ratio", one.update);
     json.end_object();
   });
   json.list("findings", findings());

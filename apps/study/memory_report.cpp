@@ -1,6 +1,7 @@
 // The peak is the allocator's own; what is kept comes from the tape.
 #include "apps/study/memory_report.h"
 
+#include "apps/study/study_network.h"
 #include "core/draw/chart.h"
 #include "core/io/checksum_mark.h"
 #include "core/io/json.h"
@@ -178,12 +179,7 @@ std::string MemoryReport::json() const {
   json.begin_object().field("schema_version", 1).field("network", title);
   json.field("peak_bytes", peak_bytes()).field("peak_at", peak());
   json.field("first_peak_bytes", first_peak);
-  json.key("predicted_bytes");
-  if (predicted > 0) {
-    json.value(predicted);
-  } else {
-    json.null();
-  }
+  json.field("predicted_bytes", predicted > 0 ? std::optional(predicted) : std::nullopt);
   json.list("parts", parts(), [&](const auto& part) {
     json.begin_object().field("part", part.first).field("bytes", part.second).end_object();
   });

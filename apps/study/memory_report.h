@@ -2,7 +2,6 @@
 #pragma once
 
 #include "apps/study/memory_recorder.h"
-#include "apps/study/study_step.h"
 #include "core/io/safetensors.h"
 
 #include <cstdint>
@@ -18,6 +17,8 @@ struct BlockMemory {
   std::string block;
   int64_t keeps = 0, saves = 0;  ///< bytes; all but its input is computed again
 };
+
+struct StudyStep;
 
 struct MemoryReport {
   std::string title;

@@ -199,12 +199,7 @@ std::string NanReport::json() const {
   json.begin_object().field("schema_version", 1).field("file", file);
   json.field("epoch", step.epoch).field("step", step.step).field("batch", step.batch);
   json.field("rank", step.rank).field("failed", step.what).field("loss_scale", step.loss_scale);
-  json.key("computed");
-  if (recording) {
-    json.value(recording->title);
-  } else {
-    json.null();
-  }
+  json.field("computed", recording ? std::optional(recording->title) : std::nullopt);
   json.list("damaged_weights", damaged_weights).list("damaged_rows", damaged_rows);
   json.key("first");
   if (origin) {

@@ -9,6 +9,8 @@
 #include "optim/optimizer.h"
 #include "train/config/config.h"
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +25,18 @@ struct StudyOptions {
   int64_t steps = 0;          ///< of sequences
   bool cells = false;         ///< run recurrent layers step by step, in plain operators
   TensorOptions tensor = {};  ///< device, and what layers compute in
+};
+
+/// A training step that runs as often as it is asked for.
+struct StudyStep {
+  std::string title;
+  std::string assumed = {};  ///< about its values, a line; "" of a formula
+  Device device = {};
+  DType dtype = DType::f32;  ///< that it computes in
+  std::function<void(StepObserver&)> run = {};
+  std::function<void()> add_optimizer = {};  ///< before the first update; none of a formula
+  std::function<void()> update = {};
+  int64_t predicted_bytes = 0;  ///< what `summary` predicts; 0 of a formula
 };
 
 class StudyNetwork {

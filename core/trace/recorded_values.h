@@ -1,4 +1,4 @@
-// Recorded values as text. Internal to core/trace.
+// Recorded values as text.
 #pragma once
 
 #include "core/trace/recording.h"

@@ -2,6 +2,7 @@
 
 #include "core/io/counted.h"
 #include "core/io/text.h"
+#include "core/tensor/convert.h"
 #include "core/tensor/unit_roundoff.h"
 #include "core/trace/recording_partners.h"
 
@@ -131,11 +132,7 @@ class FileTensor {
       for (size_t i = 0; i < count; ++i) {
         T one;
         std::memcpy(&one, tensor_.bytes.data() + source_of(i) * sizeof(T), sizeof(T));
-        if constexpr (std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>) {
-          all[i] = static_cast<float>(one);
-        } else {
-          all[i] = static_cast<double>(one);
-        }
+        all[i] = convert<double>(one);
       }
     });
     if (std::ssize(all) <= most_recorded_values) return {.all = std::move(all)};

@@ -3,6 +3,7 @@
 #include "core/trace/recording_file.h"
 
 #include "core/io/json.h"
+#include "core/tensor/convert.h"
 #include "core/tensor/dtype.h"
 
 #include <algorithm>
@@ -15,17 +16,6 @@ std::vector<uint64_t> extents_of(const Shape& shape) {
   return {shape.begin(), shape.end()};
 }
 
-template <class T>
-T from_double(double value) {
-  if constexpr (std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>) {
-    return T(static_cast<float>(value));
-  } else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) {
-    return value < 0x1p63 ? static_cast<T>(value) : std::numeric_limits<T>::max();
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
 // `values` as elements of `dtype`, made when they are written.
 std::function<std::span<const std::byte>()> bytes_of(
     std::span<const double> values, DType dtype, std::shared_ptr<std::vector<std::byte>> buffer) {
@@ -33,7 +23,7 @@ std::function<std::span<const std::byte>()> bytes_of(
     buffer->resize(values.size() * size_of(dtype));
     visit(dtype, [&]<class T>() {
       T* const to = reinterpret_cast<T*>(buffer->data());
-      for (size_t i = 0; i < values.size(); ++i) to[i] = from_double<T>(values[i]);
+      for (size_t i = 0; i < values.size(); ++i) to[i] = convert<T>(values[i]);
     });
     return *buffer;
   };

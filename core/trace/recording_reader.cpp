@@ -1,6 +1,7 @@
 // Reads a recording: every index, shape and count is checked before anything uses it.
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/tensor/convert.h"
 #include "core/tensor/dtype.h"
 #include "core/trace/recording_file.h"
 
@@ -12,6 +13,7 @@ namespace whisker {
 namespace {
 
 constexpr int64_t most_entries = 65'536, most_parts = 1'024;
+constexpr TapeKind all_kinds[] = {TapeKind::op, TapeKind::leaf, TapeKind::constant};
 constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                                 DType::i64, DType::i32, DType::u8,  DType::boolean};
 
@@ -105,14 +107,12 @@ class RecordingReader {
 
   TapeEntry read_entry(const JsonValue& json, const std::vector<TapeEntry>& before) {
     const std::string place = fmt::format("{}", before.size());
-    TapeEntry entry{.name = printable(json.at("name").as_string()),
-                    .layer = printable(json.at("layer").as_string()),
-                    .attributes = printable(json.at("attributes").as_string())};
-    const std::string kind =
-        std::string(choice(json.at("kind").as_string(), tape_kind_names, std::identity()));
-    while (tape_kind_names[static_cast<size_t>(entry.kind)] != kind) {
-      entry.kind = static_cast<TapeKind>(static_cast<int>(entry.kind) + 1);
-    }
+    TapeEntry entry{
+        .kind = choice(json.at("kind").as_string(), all_kinds,
+                       [](TapeKind one) { return tape_kind_names[static_cast<size_t>(one)]; }),
+        .name = printable(json.at("name").as_string()),
+        .layer = printable(json.at("layer").as_string()),
+        .attributes = printable(json.at("attributes").as_string())};
     if (const JsonValue* const one = json.find("example")) {
       entry.example = printable(one->as_string());
     }
@@ -213,11 +213,7 @@ class RecordingReader {
         for (size_t at = 0; at < all->bytes.size(); at += sizeof(T)) {
           std::conditional_t<std::is_same_v<T, bool>, uint8_t, T> one{};
           std::memcpy(&one, all->bytes.data() + at, sizeof(T));
-          if constexpr (std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>) {
-            result.all.push_back(static_cast<double>(static_cast<float>(one)));
-          } else {
-            result.all.push_back(static_cast<double>(one));
-          }
+          result.all.push_back(convert<double>(one));
         }
       });
       return result;

@@ -213,16 +213,9 @@ std::string StepFrames::text(size_t frame, const FrameOptions& options) const {
       frames_[frame].backward ? backward_lines(frame, options) : forward_lines(frame, options);
   std::string result;
   const auto append = [&](const std::string& line, size_t indent) {
-    const std::string blanks(indent, ' ');
-    if (options.width == 0 || indent + line.size() <= options.width) {
-      result += fmt::format("{}{}\n", blanks, line);
-      return;
-    }
-    bool first = true;
-    for (const std::string& part : wrap_text(line, options.width - indent - 4, CutWords::longest)) {
-      result += fmt::format("{}{}{}\n", blanks, first ? "" : "    ", part);
-      first = false;
-    }
+    const bool fits = options.width == 0 || indent + line.size() <= options.width;
+    result += std::string(indent, ' ') +
+              wrapped_lines(line, fits ? 0 : options.width, std::string(indent + 4, ' '));
   };
   append(text, 0);
   for (const std::string& line : lines) {

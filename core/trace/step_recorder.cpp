@@ -10,7 +10,6 @@
 #include "core/trace/example_recorder.h"
 #include "core/trace/relu_decisions.h"
 #include "core/trace/rule_table.h"
-#include "core/trace/tensor_sample.h"
 
 #include <algorithm>
 #include <utility>
@@ -26,14 +25,6 @@ std::string memory_key(const Tensor& x) {
 
 // What has arrived at an output so far, which the engine may not have added yet: see Note [Unsummed
 // gradients].
-std::vector<double> arrived_at(const Node::Output& output) {
-  std::vector<double> sum = output.gradient.to_vector();
-  if (!output.unsummed.defined()) return sum;
-  const std::vector<double> second = output.unsummed.to_vector();
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] = rounded(output.dtype, sum[i] + second[i]);
-  return sum;
-}
-
 RecordedValues recorded_gradient(const Node::Output& output, int64_t most) {
   if (!output.unsummed.defined()) return RecordedValues::of(output.gradient, most);
   const Tensor sum = empty(output.shape, {.dtype = output.dtype, .device = output.device});
@@ -287,8 +278,9 @@ void StepRecorder::on_backward_end(const Node& node) {
     });
     const int64_t count = target.shape.count();
     if (again || !target.gradient.defined() || count == 0 || count > options_.large_above) continue;
-    entry.given.push_back(
-        {.input = i, .first = !had_gradient_[input.position], .sum = {.all = arrived_at(target)}});
+    entry.given.push_back({.input = i,
+                           .first = !had_gradient_[input.position],
+                           .sum = recorded_gradient(target, options_.large_above)});
   }
 }
 

@@ -50,21 +50,14 @@ double TensorSample::at(int64_t element) {
   return value;
 }
 
-double rounded(DType dtype, double value) {
-  if (dtype == DType::f64) return value;
-  const auto single = static_cast<float>(value);
-  if (dtype == DType::bf16) return static_cast<float>(bf16_t(single));
-  if (dtype == DType::f16) return static_cast<float>(f16_t(single));
-  return single;
-}
-
 std::vector<double> arrived_at(const Node::Output& output, std::span<const int64_t> elements) {
   HostElements first(output.gradient), second(output.unsummed);
   std::vector<double> values;
   for (const int64_t i : elements) {
     values.push_back(first.at(i));
     if (!output.unsummed.defined()) continue;
-    values.back() = rounded(output.dtype, values.back() + second.at(i));
+    const double sum = values.back() + second.at(i);
+    visit(output.dtype, [&]<class T>() { values.back() = convert<double>(convert<T>(sum)); });
   }
   return values;
 }

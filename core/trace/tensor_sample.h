@@ -52,8 +52,6 @@ struct TensorSample {
 };
 using SharedTensorSample = std::shared_ptr<TensorSample>;
 
-/// Rounds as the engine does: f32 at least, then the dtype.
-double rounded(DType dtype, double value);
 /// What has arrived at elements of an output so far, which the engine may not have added yet: see
 /// Note [Unsummed gradients].
 std::vector<double> arrived_at(const Node::Output& output, std::span<const int64_t> elements);

@@ -106,6 +106,11 @@ class Evaluate(ProgramTest):
         self.assertEqual(found["images"], 12)
         self.assertEqual([f["path"] for f in found["unreadable"]], ["gone.png", "some/c1/cut.png"])
         self.assertFalse(any(f["error"].startswith(f["path"]) for f in found["unreadable"]))
+        self.whisker("evaluate", self.weights, "some", "val", "--predictions", "read.csv", code=3)
+        rows = [row.split(",") for row in (self.folder / "read.csv").read_text().splitlines()[1:]]
+        self.assertEqual(len(rows), 12)
+        for path, label, *_ in rows:  # the one that is skipped moves no path to another row
+            self.assertEqual(path.split("/")[-2], label)
         text = self.whisker("evaluate", self.weights, "val", "gone.png", code=3).stdout
         self.assertIn("unreadable 1", text)
         listed = (self.folder / "flat/labels.csv").read_text()

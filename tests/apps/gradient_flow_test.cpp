@@ -29,6 +29,14 @@ TensorSummary of_norm(double norm, int64_t zeros = 0) {
   return summary;
 }
 
+GradientFlow flow_of_rows(const std::vector<HistogramRow>& rows) {
+  const TemporaryFolder folder;
+  std::ofstream out(folder / "histograms.jsonl");
+  for (const HistogramRow& row : rows) out << row.json() << "\n";
+  out.close();
+  return GradientFlow::of(folder / "histograms.jsonl", "runs/a");
+}
+
 struct PlantedRow {
   double gradient = 1;  // of the first layer; that of the last is 1
   double update = 1e-3;
@@ -36,28 +44,24 @@ struct PlantedRow {
 };
 
 GradientFlow flow_of(const std::vector<PlantedRow>& planted) {
-  const TemporaryFolder folder;
-  const std::filesystem::path file = folder / "histograms.jsonl";
-  std::ofstream out(file);
-  int64_t step = 0;
+  std::vector<HistogramRow> rows;
   for (const PlantedRow& one : planted) {
-    HistogramRow row{.step = ++step, .epoch = 1, .examples = 8};
-    row.layers.push_back({.layer = "a",
-                          .op = "linear",
-                          .activations = of_norm(3, one.dead_units),
-                          .gradients = of_norm(one.gradient),
-                          .units = 10,
-                          .dead_units = one.dead_units});
-    row.layers.push_back(
-        {.layer = "b", .op = "linear", .activations = of_norm(3), .gradients = of_norm(1)});
-    row.parameters.push_back({.name = "a.weight",
-                              .weights = of_norm(5),
-                              .gradients = of_norm(1),
-                              .update_ratio = one.update});
-    out << row.json() << "\n";
+    HistogramRow row{.step = std::ssize(rows) + 1, .epoch = 1, .examples = 8};
+    row.layers = {
+        {.layer = "a",
+         .op = "linear",
+         .activations = of_norm(3, one.dead_units),
+         .gradients = of_norm(one.gradient),
+         .units = 10,
+         .dead_units = one.dead_units},
+        {.layer = "b", .op = "linear", .activations = of_norm(3), .gradients = of_norm(1)}};
+    row.parameters = {{.name = "a.weight",
+                       .weights = of_norm(5),
+                       .gradients = of_norm(1),
+                       .update_ratio = one.update}};
+    rows.push_back(std::move(row));
   }
-  out.close();
-  return GradientFlow::of(file, "runs/a");
+  return flow_of_rows(rows);
 }
 
 TEST(GradientFlow, SaysWhatStandsOut) {
@@ -75,14 +79,6 @@ TEST(GradientFlow, SaysWhatStandsOut) {
   only({.update = 0.4}, "more than a tenth of the weights' norm: a (0.4 in step 3).");
   only({.update = 1e-8}, "less than a millionth");
   only({.dead_units = 6}, "for the whole batch in step 3: a (6 of 10; 0 in step 1).");
-}
-
-GradientFlow flow_of_rows(const std::vector<HistogramRow>& rows) {
-  const TemporaryFolder folder;
-  std::ofstream out(folder / "histograms.jsonl");
-  for (const HistogramRow& row : rows) out << row.json() << "\n";
-  out.close();
-  return GradientFlow::of(folder / "histograms.jsonl", "runs/a");
 }
 
 LayerHistograms planted_layer(const std::string& name, std::optional<TensorSummary> gradients) {

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/io/checksum_mark.h"
 #include "data/codec/encode_jpeg.h"
+#include "train/report/evaluation_report.h"
 
 #include <string>
 #include <vector>
@@ -57,11 +58,12 @@ TEST(OutputFormats, ACsvIsKnownByItsColumnsUnlessSomethingWasAdded) {
   }
   std::vector<std::string> classes = {"a, \"b\"", "c"};
   for (int i = 0; i < 1000; ++i) classes.push_back(fmt::format("class {}", i));
-  EvaluatedExample one = evaluated_example(0, std::vector<float>(classes.size(), 0.5F));
-  one.path = "a,b.jpg";
-  const std::string own = predictions_csv({one}, classes);
+  ValidationExamples one{.of = "rows", .classes = classes, .ranks = 1};
+  EXPECT_TRUE(is_predictions_csv(predictions_csv(one, {})));
+  one.labels = one.ranked = {0};
+  one.scores.assign(classes.size(), 0.5F);
+  const std::string own = predictions_csv(one, {"a,b.jpg"});
   EXPECT_TRUE(is_predictions_csv(own));
-  EXPECT_TRUE(is_predictions_csv(predictions_csv({}, classes)));
   EXPECT_FALSE(is_embeddings_csv(own));
   std::string added = own;  // a column behind a header of more than 4 KiB
   added.replace(added.find('\n'), 1, ",remark\n").insert(added.size() - 1, ",blurred");

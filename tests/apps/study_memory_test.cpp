@@ -80,8 +80,7 @@ TEST(StudyMemory, ThePeakIsTheAllocatorsAndWhatSummaryPredicts) {
                         "device=cpu",
                         "deterministic=true",
                         fmt::format("train.batch_size={}", one.batch)};
-    Invocation quiet;
-    quiet.verbosity = -1;
+    const Invocation quiet{.verbosity = -1, .run = {}};
     const int64_t before = backend_of(cpu_device).memory_stats().allocated;
     const MemoryReport report = MemoryReport::of(study_step(target, quiet));
     const int64_t peak = report.peak_bytes() - before;
@@ -105,8 +104,7 @@ TEST(StudyMemory, CountsWhatIsKeptAndWhatRecomputingABlockSaves) {
   StudyTarget target;
   target.expression = "sum(tanh(tanh(x) * y))";
   target.arguments = {"x=ones(1000)", "y=const(ones(1000))", "device=reference"};
-  Invocation quiet;
-  quiet.verbosity = -1;
+  const Invocation quiet{.verbosity = -1, .run = {}};
   const MemoryReport report = MemoryReport::of(study_step(target, quiet));
   ASSERT_EQ(report.samples.size(), 9u);     // 4 forward, 4 backward, one leaf
   EXPECT_EQ(report.samples[3].kept, 8000);  // the results of both tanh; x and y were there

@@ -116,8 +116,7 @@ TEST(StudyRoofline, OperationsAreThoseThatTheLayersCount) {
     target.arguments = one.overrides;
     target.arguments.push_back("device=cpu");
     target.network = {.batch = 2, .classes = one.classes};
-    Invocation quiet;
-    quiet.verbosity = -1;
+    const Invocation quiet{.verbosity = -1, .run = {}};
     const Recording recording = record_target(target, false, quiet);
     double operations = 0;
     for (size_t i = 0; i < recording.entries.size(); ++i) {

@@ -71,9 +71,12 @@ const std::vector<std::string> weighted = {"x=[[1, 2], [2, 1]]", "t=i64([0, 1])"
                                            "c=const([0, 1])"};
 const std::vector<std::string> chosen = {"x=[1, 2]", "y=[3, 4]"};
 
-std::vector<std::string> operator+(std::vector<std::string> a, const std::string& b) {
-  a.push_back(b);
-  return a;
+// One target of which an element gets no gradient, and another one does.
+CauseCase elements(const char* cause, Planted planted, int64_t dead, int64_t alive = -1) {
+  CauseCase one{cause, planted, planted};
+  one.dead.element = dead;
+  one.alive.element = alive;
+  return one;
 }
 
 std::vector<CauseCase> cases() {
@@ -85,11 +88,9 @@ std::vector<CauseCase> cases() {
       {"saturated", dense("kernel_initializer: {normal: {mean: 0, stddev: 1e5}}", "softmax, "),
        dense("kernel_initializer: {normal: {mean: 0, stddev: 0.1}}", "softmax, ")},
       {"lost maximum", tokens(100), tokens(-100)},
-      {"masked", {"text lstm", {}, "embedding.weight", 0}, {"text lstm", {}, "embedding.weight"}},
-      {"masked", {"text cells", {}, "embedding.weight", 0}, {"text cells", {}, "embedding.weight"}},
-      {"no path",
-       {"text lstm", {}, "embedding.weight", 199},
-       {"text lstm", {}, "embedding.weight"}},
+      elements("masked", {"text lstm", {}, "embedding.weight"}, 0),
+      elements("masked", {"text cells", {}, "embedding.weight"}, 0),
+      elements("no path", {"text lstm", {}, "embedding.weight"}, 199),
       {"dropped", dense("", "{dropout: {rate: 0.999}}, "), dense("", "{dropout: {rate: 0.001}}, ")},
       {"dropped", drop_path(0.999), drop_path(0.001)},
       {"clamped", with_bias("relu6", 100), with_bias("relu6", 3)},
@@ -111,9 +112,7 @@ std::vector<CauseCase> cases() {
        {"sum(x * y)", {"x=const([1])", "y=[2]"}, "y"}},
       {"detached", {"sum(detach(tanh(x)) * y)", chosen, "x"}, {"sum(tanh(x) * y)", chosen, "x"}},
       {"no path", {"u = tanh(x); sum(y)", chosen, "x"}, {"u = tanh(x); sum(u + y)", chosen, "x"}},
-      {"no path",
-       {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x", 0},
-       {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x", 1}},
+      elements("no path", {"sum(embedding(x, i64([1])))", {"x=[[1], [2]]"}, "x"}, 0, 1),
       {"dead relu", {"sum(relu(x))", two, "x"}, {"sum(relu(x))", positive, "x"}},
       {"dead relu",
        {"sum(linear(ones(1, 2), x, activation=relu))", {"x=[[-1, -2]]"}, "x"},
@@ -123,27 +122,20 @@ std::vector<CauseCase> cases() {
       {"saturated",
        {"sum(softmax(300 * x) * y)", chosen, "x"},
        {"sum(softmax(x) * y)", chosen, "x"}},
-      {"lost maximum", {"max(x)", positive, "x", 0}, {"max(x)", positive, "x", 1}},
+      elements("lost maximum", {"max(x)", positive, "x"}, 0, 1),
       {"lost maximum", {"sum(maximum(x, y))", chosen, "x"}, {"sum(maximum(x, y))", chosen, "y"}},
-      {"lost maximum",
-       {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 0},
-       {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x", 1}},
+      elements("lost maximum", {"sum(max_pool2d(reshape(x, [1, 1, 2, 1]), [1, 2]))", positive, "x"},
+               0, 1),
       {"masked",
        {"sum(where(greater(y, 9), x, y))", chosen, "x"},
        {"sum(where(greater(y, 1), x, y))", chosen, "x"}},
-      {"masked",
-       {"sum(x * m)", positive + "m=const([0, 1])", "x", 0},
-       {"sum(x * m)", positive + "m=const([0, 1])", "x", 1}},
+      elements("masked", {"sum(x * m)", {"x=[1, 2]", "m=const([0, 1])"}, "x"}, 0, 1),
       {"dropped",
        {"sum(dropout(x, 0.999))", positive, "x"},
        {"sum(dropout(x, 0.001))", positive, "x"}},
       {"clamped", {"sum(clamp(x, 3, 4))", positive, "x"}, {"sum(clamp(x, 0, 4))", positive, "x"}},
-      {"class weight zero",
-       {"cross_entropy(x, t, class_weight=c)", weighted, "x", 0},
-       {"cross_entropy(x, t, class_weight=c)", weighted, "x", 2}},
-      {"constant input",
-       {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x", 0},
-       {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x", 1}},
+      elements("class weight zero", {"cross_entropy(x, t, class_weight=c)", weighted, "x"}, 0, 2),
+      elements("constant input", {"sum([[0, 1]] @ x)", {"x=[[1], [2]]"}, "x"}, 0, 1),
       {"constant input",
        {"sum(batch_norm([[3], [3]], x, zeros(1)) * [[1], [2]])", {"x=[1]"}, "x"},
        {"sum(batch_norm([[3], [4]], x, zeros(1)) * [[1], [2]])", {"x=[1]"}, "x"}},
@@ -162,8 +154,7 @@ std::vector<CauseCase> cases() {
 class StudyWhyTest : public ::testing::Test {
  protected:
   Recording recorded(const Planted& planted) {
-    Invocation quiet;
-    quiet.verbosity = -1;
+    const Invocation quiet{.verbosity = -1, .run = {}};
     StudyTarget target;
     target.arguments = planted.arguments;
     target.usual_batch = 2;
@@ -200,6 +191,11 @@ class StudyWhyTest : public ::testing::Test {
     }
     return GradientPaths::of(recording, static_cast<size_t>(found - recording.entries.begin()),
                              planted.element < 0 ? std::nullopt : std::optional(planted.element));
+  }
+
+  std::string shown(const Planted& planted, size_t width = 100) {
+    const Recording recording = recorded(planted);
+    return why(recording, planted).text(recording, width);
   }
 
   TemporaryFolder folder_;
@@ -281,32 +277,25 @@ TEST_F(StudyWhyTest, AGradientThatVanishesLittleByLittleIsNoLivingOne) {
 }
 
 TEST_F(StudyWhyTest, CountsElementsNotTerms) {
-  const Planted dead = with_bias("relu", -100);  // 2 images of 48 values, 3 units
-  const Recording units = recorded(dead);
-  EXPECT_THAT(why(units, dead).text(units, 100),
+  EXPECT_THAT(shown(with_bias("relu", -100)),  // 2 images of 48 values, 3 units
               HasSubstr("dies at 2 linear of first, dead relu: slope 0 in 6 of 6 "
                         "elements (100 %)\n"));
-  const Planted factor{"sum(x @ [[0], [1]])", {"x=[[1, 2], [3, 4]]"}, "x"};
-  const Recording product = recorded(factor);
-  EXPECT_THAT(why(product, factor).text(product, 100), HasSubstr("is 0 in 1 of 2 (50 %)"));
-  const Planted rows{"cross_entropy(x, t, class_weight=c)", weighted, "x"};
-  const Recording weights = recorded(rows);
-  EXPECT_THAT(why(weights, rows).text(weights, 0), HasSubstr("class is 0 in 1 of 2 rows (50 %)"));
+  EXPECT_THAT(shown({"sum(x @ [[0], [1]])", {"x=[[1, 2], [3, 4]]"}, "x"}),
+              HasSubstr("is 0 in 1 of 2 (50 %)"));
+  EXPECT_THAT(shown({"cross_entropy(x, t, class_weight=c)", weighted, "x"}, 0),
+              HasSubstr("class is 0 in 1 of 2 rows (50 %)"));
 }
 
 TEST_F(StudyWhyTest, NaNDoesNotLive) {
-  const Planted weights{
-      "cross_entropy(x, t, class_weight=c)", {"x=[[1, 2]]", "t=i64([0])", "c=const([0, 1])"}, "x"};
-  const Recording undefined = recorded(weights);
-  const std::string text = why(undefined, weights).text(undefined, 100);
+  const std::string text = shown({"cross_entropy(x, t, class_weight=c)",
+                                  {"x=[[1, 2]]", "t=i64([0])", "c=const([0, 1])"},
+                                  "x"});
   EXPECT_THAT(text, HasSubstr("x (1,2) f32: the gradient is NaN or Inf in 2 of 2 elements\n"
                               "  the first NaN or Inf of the step is at 1 cross_entropy\n"));
   EXPECT_THAT(text,
               HasSubstr("class weight zero: the weight of the row's class is 0 in 1 of 1 row"));
   EXPECT_THAT(text, HasSubstr("NaN, Inf  x\n"));
-  const Planted pole{"sum(log(x))", {"x=[0, 1]"}, "x", 0};
-  const Recording infinite = recorded(pole);
-  EXPECT_THAT(why(infinite, pole).text(infinite, 100),
+  EXPECT_THAT(shown({"sum(log(x))", {"x=[0, 1]"}, "x", 0}),
               HasSubstr("x[0] of (2) f32: the gradient is NaN or Inf\n"));
 }
 
@@ -334,10 +323,6 @@ TEST_F(StudyWhyTest, ARoundingErrorIsNoGradient) {
 
 // Each operator gives something, their sum is nothing.
 TEST_F(StudyWhyTest, GradientsThatCancelAreNoOthersFault) {
-  const auto shown = [&](const Planted& planted) {
-    const Recording recording = recorded(planted);
-    return why(recording, planted).text(recording, 100);
-  };
   EXPECT_THAT(shown({"sum(x) - sum(x)", {"x=[1, 2]"}, "x"}),
               HasSubstr("in all 2 elements\n  cancelled: what its readers give adds up to 0\n"));
   const std::string twice = shown({"sum(x - x)", {"x=[1, 2]"}, "x"});
@@ -349,10 +334,6 @@ TEST_F(StudyWhyTest, GradientsThatCancelAreNoOthersFault) {
 }
 
 TEST_F(StudyWhyTest, TheRowWhereAPathDiesHasTheCause) {
-  const auto shown = [&](const Planted& planted) {
-    const Recording recording = recorded(planted);
-    return why(recording, planted).text(recording, 100);
-  };
   EXPECT_THAT(shown({"sum(detach(x) * y) + sum(x)", chosen, "x"}),
               ::testing::AllOf(HasSubstr("none  1 detach  detached: detach passes no gradient\n"
                                          "      none  x\n"),

@@ -9,10 +9,6 @@ double CalibrationBin::accuracy() const {
   return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0;
 }
 
-double CalibrationBin::mean_confidence() const {
-  return count > 0 ? confidence_sum / static_cast<double>(count) : 0;
-}
-
 double Calibration::expected_error() const {
   double sum = 0;
   int64_t count = 0;

@@ -17,8 +17,7 @@ struct CalibrationBin {
   int64_t count = 0, correct = 0;
   double confidence_sum = 0;  ///< of these probabilities
 
-  double accuracy() const;         ///< 0 without examples
-  double mean_confidence() const;  ///< likewise
+  double accuracy() const;  ///< 0 without examples
 };
 
 struct Calibration {

@@ -169,7 +169,7 @@ void ExampleCollector::add_forecast(std::span<const float> outputs, const Foreca
 
 // They come a block at a time, as one message cannot hold any number of them.
 ValidationExamples ExampleCollector::of_all_ranks(RankGroup& ranks) {
-  constexpr size_t block = 4096;
+  constexpr size_t block = 1024;
   ValidationExamples own = std::move(own_), all;
   all.of = own.of;
   all.classes = own.classes;

@@ -22,6 +22,7 @@ struct RestAreas {
   double roc_auc = 0;            ///< scikit-learn's roc_auc_score(multi_class="ovr")
   double average_precision = 0;  ///< the mean of its average_precision_score()
   int64_t classes = 0;           ///< that the means are of: the others have no examples
+  bool operator==(const RestAreas&) const = default;
 };
 
 /// In the order of the data. Of a classification everything but the last part, of a forecast only
@@ -51,6 +52,7 @@ struct ValidationExamples {
   std::vector<float> predictions = {};    ///< (n, horizon, targets), in the units of the data
   std::vector<float> truths = {};         ///< the same shape
 
+  bool operator==(const ValidationExamples&) const = default;
   bool is_forecast() const { return horizon > 0; }
   /// n.
   int64_t size() const;

@@ -1,5 +1,4 @@
-#include "train/report/compare_runs.h"
-
+// Several runs on one page.
 #include "core/draw/chart.h"
 #include "core/draw/html_table.h"
 #include "core/draw/markup.h"
@@ -10,6 +9,7 @@
 #include "train/metrics/metrics.h"
 #include "train/report/common_examples.h"
 #include "train/report/report_sections.h"
+#include "train/report/run_report.h"
 
 #include <algorithm>
 #include <cmath>

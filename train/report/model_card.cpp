@@ -1,5 +1,4 @@
-#include "train/report/model_card.h"
-
+// README.md of a run folder.
 #include "core/error.h"
 #include "core/io/atomic_file.h"
 #include "core/io/checksum_mark.h"
@@ -7,6 +6,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "train/report/report_sections.h"
+#include "train/report/run_report.h"
 
 #include <cmath>
 #include <system_error>
@@ -62,8 +62,6 @@ std::string front_matter(const RunRecord& run, const std::string& task) {
   return text + "---\n";
 }
 
-}  // namespace
-
 std::string model_card(const RunRecord& run) {
   const std::string kind = run.setting("data.kind", "images");
   std::string text = front_matter(run, task_of(kind));
@@ -86,6 +84,8 @@ std::string model_card(const RunRecord& run) {
   set_checksum(text, card_mark);
   return text;
 }
+
+}  // namespace
 
 void write_model_card(const std::filesystem::path& run) {
   const std::filesystem::path file = run / "README.md";

@@ -1,7 +1,6 @@
 #include "train/report/report_writer.h"
 
 #include "core/io/text.h"
-#include "train/report/model_card.h"
 #include "train/report/run_report.h"
 
 #include <exception>

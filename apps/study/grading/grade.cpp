@@ -3,6 +3,7 @@
 #include "apps/study/grading/diagnosis.h"
 #include "core/autograd/gradcheck.h"
 #include "core/io/text_table.h"
+#include "core/trace/recorded_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,34 +17,13 @@ namespace {
 constexpr size_t width = 100;
 constexpr size_t most_elements = 40;  // of a tensor that is written out
 
-std::string nested(std::span<const double> values, std::span<const int64_t> extents) {
-  if (extents.empty()) return fmt::format("{:.4g}", values[0]);
-  std::string text = "[";
-  const auto rows = static_cast<size_t>(extents[0]);
-  const size_t size = values.size() / rows;
-  for (size_t row = 0; row < rows; ++row) {
-    if (row > 0) text += ", ";
-    text += nested(values.subspan(row * size, size), extents.subspan(1));
-  }
-  return text + "]";
-}
-
-std::string written(std::span<const double> values, const Shape& shape) {
+std::string written(const std::vector<double>& values, const Shape& shape) {
   if (values.size() > most_elements) return fmt::format("of shape {}", shape.str());
-  return nested(values, shape.extents());
-}
-
-// Lines, the first of them behind `prefix`.
-std::string wrapped(const std::string& text, std::string_view prefix) {
-  std::string lines;
-  for (const std::string& part : wrap_text(text, width - 6, CutWords::longest)) {
-    lines += fmt::format("{}{}\n", lines.empty() ? prefix : "    ", part);
-  }
-  return lines;
+  return brief_values({.all = values}, shape, std::string::npos);
 }
 
 std::string line(const std::string& name, const std::string& is, const std::string& what) {
-  return wrapped(fmt::format("{} {} {}", name, is, what), "  ");
+  return "  " + wrapped_lines(fmt::format("{} {} {}", name, is, what), width - 2, "    ");
 }
 
 std::string inputs_text(const Exercise& exercise, const Problem& problem) {
@@ -131,7 +111,9 @@ const Check& smallest(std::span<const Check> checks) {
 
 std::string bullets(const std::vector<std::string>& sentences) {
   std::string text;
-  for (const std::string& sentence : sentences) text += wrapped(sentence + ".", "  - ");
+  for (const std::string& sentence : sentences) {
+    text += "  - " + wrapped_lines(sentence + ".", width - 2, "    ");
+  }
   return text;
 }
 

@@ -28,6 +28,8 @@ namespace solutions {
 #include "docs/course/exercises/transpose/call.h"
 #include "docs/course/exercises/vector_add/call.h"
 }  // namespace solutions
+#define NAMESPACE_OF(number) fault##number
+#define FAULTS_OF(number) NAMESPACE_OF(number)
 #define FAULT 1
 #include "tests/apps/course/planted_gpu_kernels.h"
 #define FAULT 2

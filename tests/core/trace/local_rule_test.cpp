@@ -9,6 +9,7 @@
 #include "core/trace/operator_table.h"
 #include "core/trace/rule_table.h"
 #include "core/trace/step_recorder.h"
+#include "tests/core/trace/recording_support.h"
 #include "tests/core/trace/tape_support.h"
 #include "tests/support/devices.h"
 #include "tests/support/recording_backend.h"
@@ -62,59 +63,57 @@ Recording recorded_row(const OperatorRow& row, Device device,
   return recorder.recording();
 }
 
-// On a GPU more of the rows are fused.
-TEST(LocalRule, EveryExampleAgreesWithItsOperator) {
-  for (const Device device : test::test_devices()) {
-    int forward = 0, backward = 0;
-    for (const OperatorRow& row : operator_table()) {
-      const Recording recording = recorded_row(row, device);
-      for (const TapeEntry& entry : recording.entries) {
-        if (entry.kind != TapeKind::op) continue;
-        const std::string where = fmt::format("{} on {}: {}", row.name, device, entry.name);
-        EXPECT_NE(forward_rule(entry), "") << where;
-        EXPECT_NE(forward_example(recording, entry), "") << where;
-        ++forward;
-        for (const TapeInput& input : entry.inputs) {
-          const TapeEntry& source = recording.entries[input.entry];
-          if (source.kind == TapeKind::constant || !source.recorded) continue;
-          EXPECT_NE(backward_rule(recording, entry, input.position), "") << where;
-          EXPECT_NE(backward_example(recording, entry, input.position), "")
-              << where << ", operand " << input.position;
-          ++backward;
-        }
+// Calls `forward` for each operator of the table's rows on one device, and `backward` for each
+// operand of it that wants a gradient. On a GPU more of the rows are fused.
+template <class Forward, class Backward>
+void each_operator(Device device, int64_t large_above, Forward forward, Backward backward) {
+  int operators = 0, operands = 0;
+  for (const OperatorRow& row : operator_table()) {
+    const Recording recording = recorded_row(row, device, large_above);
+    for (const TapeEntry& entry : recording.entries) {
+      if (entry.kind != TapeKind::op) continue;
+      SCOPED_TRACE(fmt::format("{} on {}: {}", row.name, device, entry.name));
+      forward(recording, entry);
+      ++operators;
+      for (const TapeInput& input : entry.inputs) {
+        const TapeEntry& source = recording.entries[input.entry];
+        if (source.kind == TapeKind::constant || !source.recorded) continue;
+        backward(recording, entry, input);
+        ++operands;
       }
     }
-    EXPECT_GE(forward, 200);
-    EXPECT_GE(backward, 260);
+  }
+  EXPECT_GE(operators, 200);
+  EXPECT_GE(operands, 260);
+}
+
+TEST(LocalRule, EveryExampleAgreesWithItsOperator) {
+  for (const Device device : test::test_devices()) {
+    each_operator(
+        device, most_recorded_values,
+        [](const Recording& recording, const TapeEntry& entry) {
+          EXPECT_NE(forward_rule(entry), "");
+          EXPECT_NE(forward_example(recording, entry), "");
+        },
+        [](const Recording& recording, const TapeEntry& entry, const TapeInput& input) {
+          EXPECT_NE(backward_rule(recording, entry, input.position), "");
+          EXPECT_NE(backward_example(recording, entry, input.position), "")
+              << "operand " << input.position;
+        });
   }
 }
 
 // Every tensor counts as too large to keep its values.
 TEST(LocalRule, ExamplesThatAreKeptWhileTheStepRunsAgree) {
   for (const Device device : test::test_devices()) {
-    int forward = 0, backward = 0;
-    std::vector<std::string> why_not;
-    for (const OperatorRow& row : operator_table()) {
-      const Recording recording = recorded_row(row, device, 0);
-      for (const TapeEntry& entry : recording.entries) {
-        if (entry.kind != TapeKind::op) continue;
-        const auto is_shown = [&](const std::string& example, const char* name, int& count) {
-          count += example.starts_with(name);
-          if (example.starts_with(name)) return;
-          why_not.push_back(
-              fmt::format("{} on {}: {}: '{}'", row.name, device, entry.name, example));
-        };
-        is_shown(entry.example, "y", forward);
-        for (const TapeInput& input : entry.inputs) {
-          const TapeEntry& source = recording.entries[input.entry];
-          if (source.kind == TapeKind::constant || !source.recorded) continue;
-          is_shown(input.example, "d", backward);
-        }
-      }
-    }
-    EXPECT_GE(forward, 200);
-    EXPECT_GE(backward, 260);
-    EXPECT_THAT(why_not, ::testing::IsEmpty());
+    each_operator(
+        device, 0,
+        [](const Recording&, const TapeEntry& entry) {
+          EXPECT_THAT(entry.example, testing::StartsWith("y"));
+        },
+        [](const Recording&, const TapeEntry&, const TapeInput& input) {
+          EXPECT_THAT(input.example, testing::StartsWith("d"));
+        });
   }
 }
 
@@ -135,19 +134,15 @@ TEST(LocalRule, FusedNormsAreTakenApart) {
     const OperatorRow& row = *std::ranges::find(
         operator_table(), name, [](const OperatorRow& one) { return std::string(one.name); });
     const Recording parts = recorded_row(row, reference_device);
-    const auto entry_named = [&](const std::string& wanted) {
-      return std::ranges::find(parts.entries, wanted, &TapeEntry::name);
-    };
     Recording fused;
     TapeEntry entry{.name = name, .attributes = attributes};
     for (const std::string& operand : operands) {
-      ASSERT_NE(entry_named(operand), parts.entries.end()) << name << ": " << operand;
-      fused.entries.push_back(*entry_named(operand));
+      fused.entries.push_back(entry_named(parts, operand));
       const size_t at = entry.inputs.size();
       entry.inputs.push_back({.entry = at, .position = at});
       entry.given.push_back({.input = at, .sum = fused.entries[at].outputs[0].gradient});
     }
-    entry.outputs = parts.entries[entry_named("mul")->inputs[0].entry].outputs;
+    entry.outputs = parts.entries[entry_named(parts, "mul").inputs[0].entry].outputs;
     fused.entries.push_back(entry);
     EXPECT_NE(forward_rule(entry), "") << name;
     EXPECT_NE(forward_example(fused, entry), "") << name;
@@ -170,12 +165,11 @@ TEST(LocalRule, ANormThatIsScaledBehindItIsTakenApart) {
                          [](const OperatorRow& one) { return std::string_view(one.name); });
   for (const int64_t large_above : {most_recorded_values, int64_t{0}}) {
     const Recording recording = recorded_row(row, reference_device, large_above);
-    const auto norm = std::ranges::find(recording.entries, "batch_norm_squeeze", &TapeEntry::name);
-    ASSERT_NE(norm, recording.entries.end());
-    EXPECT_THAT(forward_example(recording, *norm), testing::StartsWith("y[")) << large_above;
+    const TapeEntry& norm = entry_named(recording, "batch_norm_squeeze");
+    EXPECT_THAT(forward_example(recording, norm), testing::StartsWith("y[")) << large_above;
     for (const char* name : {"dx[", "dgamma[", "dbeta["}) {
       const size_t position = name[1] == 'x' ? 0 : name[1] == 'g' ? 1 : 2;
-      EXPECT_THAT(backward_example(recording, *norm, position), testing::StartsWith(name))
+      EXPECT_THAT(backward_example(recording, norm, position), testing::StartsWith(name))
           << large_above;
     }
   }
@@ -184,12 +178,9 @@ TEST(LocalRule, ANormThatIsScaledBehindItIsTakenApart) {
 TEST(LocalRule, PutsNumbersIn) {
   const Tensor x = leaf({1, -2}, {1, 2});
   const Tensor w = leaf({3, 0.5, -1, 4}, {2, 2});
-  StepRecorder recorder({.values = true});
-  backward(sum(relu(matmul(x, w))));
-  const Recording recording = recorder.recording();
-  const auto entry = [&](const std::string& name) -> const TapeEntry& {
-    return *std::find_if(recording.entries.begin(), recording.entries.end(),
-                         [&](const TapeEntry& one) { return one.name == name; });
+  const Recording recording = step_of([&] { return sum(relu(matmul(x, w))); });
+  const auto entry = [&](const char* name) -> const TapeEntry& {
+    return entry_named(recording, name);
   };
   EXPECT_EQ(forward_rule(entry("matmul")), "y = a @ b");
   EXPECT_EQ(forward_example(recording, entry("matmul")), "y[0,1] = 1 * 0.5 + (-2) * 4 = -7.5");
@@ -214,8 +205,8 @@ TEST(LocalRule, PutsNumbersIntoLossesMovesAndRecurrentLayers) {
           .y;
   backward(cross_entropy(transpose(transpose(logits, {1, 0}), {1, 0}), label) + sum(y));
   const Recording recording = recorder.recording();
-  const auto entry = [&](const std::string& name) -> const TapeEntry& {
-    return *std::ranges::find(recording.entries, name, &TapeEntry::name);
+  const auto entry = [&](const char* name) -> const TapeEntry& {
+    return entry_named(recording, name);
   };
   EXPECT_EQ(forward_example(recording, entry("transpose")), "y[2,0] = x[0,2] = 4");
   EXPECT_EQ(backward_example(recording, entry("transpose"), 0), "dx[0,1] = dy[1,0] = -0.4429");
@@ -233,9 +224,9 @@ TEST(LocalRule, AFusedLeakyReluHasTheSlopeItWasGiven) {
   const ActivationSpec leaky{.kind = Activation::leaky_relu, .slope = 0.25f};
   const Tensor x = leaf({1, -2}, {1, 2}), w = leaf({3, 0.5, -1, 4}, {2, 2});
   const Tensor image = leaf({1, -2, 3, -4}, {1, 2, 2, 1}), filter = leaf({-1}, {1, 1, 1, 1});
-  StepRecorder recorder({.values = true});
-  backward(sum(linear(x, w, {}, leaky)) + sum(conv2d(image, filter, {}, {.activation = leaky})));
-  const Recording recording = recorder.recording();
+  const Recording recording = step_of([&] {
+    return sum(linear(x, w, {}, leaky)) + sum(conv2d(image, filter, {}, {.activation = leaky}));
+  });
   int fused = 0;
   for (const TapeEntry& entry : recording.entries) {
     if (entry.name != "linear" && entry.name != "conv2d") continue;
@@ -253,9 +244,9 @@ TEST(LocalRule, SaysOnlyWhatTheOperatorHas) {
   const Tensor x = leaf({1, -2}, {1, 2}), w = leaf({3, 0.5, -1, 4}, {2, 2}), b = leaf({1, 2});
   const Tensor weights = from_vector({0, 2}, {2}, exact);
   const Tensor labels = from_vector({1}, {1}, {.dtype = DType::i64, .device = reference_device});
-  StepRecorder recorder({.values = true});
-  backward(cross_entropy(linear(linear(x, w, {}), w, b), labels, {.class_weight = weights}));
-  const Recording recording = recorder.recording();
+  const Recording recording = step_of([&] {
+    return cross_entropy(linear(linear(x, w, {}), w, b), labels, {.class_weight = weights});
+  });
   std::vector<std::string> rules;
   for (const TapeEntry& entry : recording.entries) {
     if (entry.kind != TapeKind::op) continue;
@@ -281,24 +272,21 @@ TEST_P(NormRule, HasItsActivation) {
     const Tensor x = leaf({1, -2, 3, 0.5, -4, 2}, {3, 2});
     const Tensor gamma = leaf({1.5, 0.5}), beta = leaf({0.25, -1});
     const auto statistic = [] { return full({2}, 1.5, exact); };
-    StepRecorder recorder({.values = true});
-    backward(sum(pow(batch_norm(x, gamma, beta,
+    const Recording recording = step_of([&] {
+      return sum(pow(batch_norm(x, gamma, beta,
                                 {.running_mean = statistic(),
                                  .running_var = statistic(),
                                  .pending_mean = statistic(),
                                  .pending_var = statistic()},
                                 {.training = GetParam(), .activation = {.kind = kind}}),
-                     2)));
-    const Recording recording = recorder.recording();
-    const auto norm =
-        std::find_if(recording.entries.begin(), recording.entries.end(),
-                     [](const TapeEntry& entry) { return entry.name == "batch_norm"; });
-    ASSERT_NE(norm, recording.entries.end());
-    EXPECT_EQ(operator_parts(*norm), fmt::format("batch_norm + {}", name_of(kind)));
-    EXPECT_THAT(backward_rule(recording, *norm, 2), testing::HasSubstr(", dz = dy * "));
-    EXPECT_NE(forward_example(recording, *norm), "") << name_of(kind);
+                     2));
+    });
+    const TapeEntry& norm = entry_named(recording, "batch_norm");
+    EXPECT_EQ(operator_parts(norm), fmt::format("batch_norm + {}", name_of(kind)));
+    EXPECT_THAT(backward_rule(recording, norm, 2), testing::HasSubstr(", dz = dy * "));
+    EXPECT_NE(forward_example(recording, norm), "") << name_of(kind);
     for (size_t operand = 0; operand < 3; ++operand) {
-      EXPECT_NE(backward_example(recording, *norm, operand), "") << name_of(kind) << operand;
+      EXPECT_NE(backward_example(recording, norm, operand), "") << name_of(kind) << operand;
     }
   }
 }
@@ -306,39 +294,27 @@ TEST_P(NormRule, HasItsActivation) {
 // Attributes and shapes may come from a file.
 TEST(LocalRule, ATransposeWithAnAxisTwiceHasNoTerms) {
   const Tensor x = leaf({1, 2, 3, 4}, {2, 2});
-  StepRecorder recorder({.values = true});
-  backward(sum(transpose(x, {1, 0})));
-  Recording recording = recorder.recording();
-  for (TapeEntry& entry : recording.entries) {
-    if (entry.name != "transpose") continue;
-    EXPECT_TRUE(for_each_link(recording, entry, [](const OpLink&) {}));
-    EXPECT_NE(backward_example(recording, entry, 0), "");
-    entry.attributes = "order 0 -2";
-    EXPECT_FALSE(for_each_link(recording, entry, [](const OpLink&) {}));
-    EXPECT_EQ(backward_example(recording, entry, 0), "");
-    return;
-  }
-  FAIL() << "no transpose";
+  Recording recording = step_of([&] { return sum(transpose(x, {1, 0})); });
+  TapeEntry& entry = entry_named(recording, "transpose");
+  EXPECT_TRUE(for_each_link(recording, entry, [](const OpLink&) {}));
+  EXPECT_NE(backward_example(recording, entry, 0), "");
+  entry.attributes = "order 0 -2";
+  EXPECT_FALSE(for_each_link(recording, entry, [](const OpLink&) {}));
+  EXPECT_EQ(backward_example(recording, entry, 0), "");
 }
 
 TEST(LocalRule, AWindowFarLargerThanItsImageTakesNoTime) {
   const Tensor x = leaf({5}, {1, 1, 1, 1});
-  StepRecorder recorder({.values = true});
-  backward(sum(max_pool2d(x, {.kernel = 1, .stride = 1})));
-  Recording recording = recorder.recording();
-  for (TapeEntry& entry : recording.entries) {
-    if (entry.name != "max_pool2d") continue;
-    entry.attributes = "kernel 4096 4096, stride 1 1, padding 32 32";
-    entry.outputs[0].shape = {1, 64, 64, 1};
-    int64_t links = 0;
-    EXPECT_TRUE(for_each_link(recording, entry, [&](const OpLink& link) {
-      EXPECT_EQ(link.operands[0], 0);
-      ++links;
-    }));
-    EXPECT_EQ(links, 33 * 33);  // the windows that begin at the pixel or before it
-    return;
-  }
-  FAIL() << "no max_pool2d";
+  Recording recording = step_of([&] { return sum(max_pool2d(x, {.kernel = 1, .stride = 1})); });
+  TapeEntry& entry = entry_named(recording, "max_pool2d");
+  entry.attributes = "kernel 4096 4096, stride 1 1, padding 32 32";
+  entry.outputs[0].shape = {1, 64, 64, 1};
+  int64_t links = 0;
+  EXPECT_TRUE(for_each_link(recording, entry, [&](const OpLink& link) {
+    EXPECT_EQ(link.operands[0], 0);
+    ++links;
+  }));
+  EXPECT_EQ(links, 33 * 33);  // the windows that begin at the pixel or before it
 }
 
 TEST(LocalRule, ALargeOperandOfAFileTakesNoTime) {
@@ -359,16 +335,13 @@ TEST(LocalRule, ALargeOperandOfAFileTakesNoTime) {
 TEST(LocalRule, FusedOperatorsShowTheirParts) {
   const Tensor x = rand_normal({1, 4, 4, 1}, 0, 1, 3, 1), w = rand_normal({2, 3, 3, 1}, 0, 1, 3, 2);
   w.set_requires_grad("w");
-  StepRecorder recorder({.values = true});
-  backward(sum(conv2d(
-      x, w, {},
-      {.padding = 1, .activation = {.kind = Activation::relu}, .max_pool = Pool2dOptions{}})));
-  const Recording recording = recorder.recording();
-  std::string parts;
-  for (const TapeEntry& entry : recording.entries) {
-    if (entry.name == "conv2d_max_pool2d") parts = operator_parts(entry);
-  }
-  EXPECT_EQ(parts, "conv2d + relu + max_pool2d");
+  const Recording recording = step_of([&] {
+    return sum(conv2d(
+        x, w, {},
+        {.padding = 1, .activation = {.kind = Activation::relu}, .max_pool = Pool2dOptions{}}));
+  });
+  EXPECT_EQ(operator_parts(entry_named(recording, "conv2d_max_pool2d")),
+            "conv2d + relu + max_pool2d");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "core/backend/backend.h"
 #include "core/trace/relu_decisions.h"
 #include "core/trace/step_recorder.h"
+#include "tests/core/trace/recording_support.h"
 #include "tests/core/trace/tape_support.h"
 
 #include <cmath>
@@ -45,10 +46,6 @@ Recording recorded_step() {
 
 Tensor reshape_twice(const Tensor& x) {
   return x.reshape({4}).reshape({2, 2});
-}
-
-TapeEntry& entry_named(Recording& recording, const std::string& name) {
-  return *std::ranges::find(recording.entries, name, &TapeEntry::name);
 }
 
 TEST(RecordingComparison, EqualStepsHaveNoDifference) {

@@ -3,6 +3,7 @@
 
 #include "core/io/json.h"
 #include "core/trace/step_recorder.h"
+#include "tests/core/trace/recording_support.h"
 #include "tests/core/trace/tape_support.h"
 
 #include <sstream>
@@ -22,6 +23,12 @@ Recording residual_step() {
   const Tensor h = affine(x, 2, 0);
   backward(sum(h + tanh(h)));
   return recorder.recording();
+}
+
+std::string all_of(const StepFrames& frames, const FrameOptions& options = {}) {
+  std::string text;
+  for (size_t i = 0; i < frames.count(); ++i) text += frames.text(i, options);
+  return text;
 }
 
 TEST(StepFrames, ShowBothDirections) {
@@ -60,8 +67,7 @@ TEST(StepFrames, SayWhatIsKeptAndWhatGetsNoGradient) {
   backward(sum(pooled));
   const Recording recording = recorder.recording();
   const StepFrames frames(recording);
-  std::string all;
-  for (size_t i = 0; i < frames.count(); ++i) all += frames.text(i);
+  const std::string all = all_of(frames);
   EXPECT_THAT(all, HasSubstr("keeps for backward: a, b; 32 B"));
   EXPECT_THAT(all, HasSubstr("keeps for backward: mask; 32 B"));
   EXPECT_THAT(all, HasSubstr("keeps for backward: argmax ("));
@@ -76,8 +82,7 @@ TEST(StepFrames, EmptyTensorsAreSaidToBe) {
   const Recording recording = recorder.recording();
   const StepFrames frames(recording);
   for (const bool all_values : {false, true}) {
-    std::string all;
-    for (size_t i = 0; i < frames.count(); ++i) all += frames.text(i, {.all_values = all_values});
+    const std::string all = all_of(frames, {.all_values = all_values});
     for (const char* line : {"\n  x  (0,3) f64", "\n  dy  (0,3) f64  arrives"}) {
       EXPECT_THAT(all, HasSubstr(fmt::format("{}{}empty\n", line, all_values ? "\n    " : "  ")));
     }
@@ -88,9 +93,7 @@ TEST(StepFrames, EmptyTensorsAreSaidToBe) {
 // Its sign differs between devices.
 TEST(StepFrames, NaNHasNoSign) {
   const Tensor x = leaf({-0.0, 1}, {2});
-  StepRecorder recorder({.values = true});
-  backward(sum(div(x, affine(x, -1, 0))));
-  const Recording recording = recorder.recording();
+  const Recording recording = step_of([&] { return sum(div(x, affine(x, -1, 0))); });
   const std::string text = StepFrames(recording).text(1);
   EXPECT_THAT(text, HasSubstr("[nan, -1]"));
 }
@@ -125,13 +128,11 @@ TEST(StepFrames, LinesFitTheirColumns) {
   const Recording recording = recorder.recording();
   const StepFrames frames(recording);
   for (const bool all : {false, true}) {
-    for (size_t i = 0; i < frames.count(); ++i) {
-      std::istringstream lines(frames.text(i, {.width = 100, .all_values = all}));
-      for (std::string line; std::getline(lines, line);) {
-        EXPECT_LE(
-            std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }), 100)
-            << line;
-      }
+    std::istringstream lines(all_of(frames, {.width = 100, .all_values = all}));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }),
+                100)
+          << line;
     }
   }
 }
@@ -139,12 +140,9 @@ TEST(StepFrames, LinesFitTheirColumns) {
 // What a student sees of tensors whose values are not kept.
 TEST(StepFrames, LargeOperatorsHaveAnElementWithItsNumbers) {
   const Tensor x = leaf({3, 0, 1, 2}, {2, 2}), ones_x = ones({2, 4000}, exact);
-  StepRecorder recorder({.values = true});
-  backward(sum(relu(matmul(x, ones_x * 0.5))));
-  const Recording recording = recorder.recording();
+  const Recording recording = step_of([&] { return sum(relu(matmul(x, ones_x * 0.5))); });
   const StepFrames frames(recording);
-  std::string all;
-  for (size_t i = 0; i < frames.count(); ++i) all += frames.text(i, {.width = 0});
+  const std::string all = all_of(frames, {.width = 0});
   for (const char* line : {"y[0,62] = 3 * 0.5 + 0 * 0.5 = 1.5\n", "y[0,62] = max(1.5, 0) = 1.5\n",
                            "y = 1.5 + 1.5 + 1.5 + ... (8000 terms) = 1.2e+04\n",
                            "dx[0,0] = dy = 1\n", "dx[0,62] = 1 * (1.5 > 0) = 1\n",
@@ -152,9 +150,7 @@ TEST(StepFrames, LargeOperatorsHaveAnElementWithItsNumbers) {
     EXPECT_THAT(all, testing::HasSubstr(line));
   }
   const auto frame_of = [](const Tensor& large) {
-    StepRecorder one({.values = true});
-    backward(sum(large.set_requires_grad("large")));
-    const Recording sums = one.recording();
+    const Recording sums = step_of([&] { return sum(large.set_requires_grad("large")); });
     return StepFrames(sums).text(0, {.width = 0});
   };
   EXPECT_THAT(frame_of(ones({10'000}, exact)),
@@ -163,10 +159,10 @@ TEST(StepFrames, LargeOperatorsHaveAnElementWithItsNumbers) {
   EXPECT_THAT(frame_of(ones({8'192}, exact)), testing::HasSubstr("(8192 terms) = 8192\n"));
   EXPECT_THAT(frame_of(affine(ones({5'000}, exact), std::nan(""), 0)),
               testing::HasSubstr("y = nan + nan + nan + ... (5000 terms) = nan\n"));
-  StepRecorder loss({.values = true});  // of 40,000 logits 40 count
-  backward(cross_entropy(zeros({40, 1000}, exact).set_requires_grad("x"),
-                         zeros({40}, {.dtype = DType::i64, .device = reference_device})));
-  const Recording rows = loss.recording();
+  const Recording rows = step_of([] {  // of 40,000 logits 40 count
+    return cross_entropy(zeros({40, 1000}, exact).set_requires_grad("x"),
+                         zeros({40}, {.dtype = DType::i64, .device = reference_device}));
+  });
   EXPECT_THAT(StepFrames(rows).text(0, {.width = 0}), testing::HasSubstr("(40 terms) = 6.908\n"));
 }
 

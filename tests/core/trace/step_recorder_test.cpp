@@ -5,14 +5,15 @@
 #include "core/io/text_table.h"
 #include "core/trace/step_frames.h"
 #include "core/trace/tape_listing.h"
+#include "tests/core/trace/recording_support.h"
 #include "tests/core/trace/tape_support.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <limits>
 #include <numeric>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace whisker {
 namespace {
@@ -65,13 +66,10 @@ TEST(StepRecorder, BackwardStepsRunFromTheRootToTheLeaves) {
   std::vector<std::string> steps(6);
   for (const TapeEntry& entry : recorder.recording().entries) {
     if (entry.backward_step > 0) steps[static_cast<size_t>(entry.backward_step)] = entry.name;
-    if (entry.name == "sum") {
-      EXPECT_EQ(entry.gradient_norm(), 1);
-    }
-    if (entry.name == "affine") {
-      EXPECT_FALSE(entry.recorded);
-    }
   }
+  const Recording recording = recorder.recording();
+  EXPECT_EQ(entry_named(recording, "sum").gradient_norm(), 1);
+  EXPECT_FALSE(entry_named(recording, "affine").recorded);
   EXPECT_THAT(steps, ElementsAre("", "sum", "mul", "relu", "matmul", "fc.weight"));
 }
 
@@ -104,26 +102,21 @@ TEST(StepRecorder, RecordsValuesAndWhatEachOperatorGave) {
   StepRecorder recorder({.values = true});
   Pass().run(recorder);
   const Recording recording = recorder.recording();
-  const TapeEntry *relu = nullptr, *mul = nullptr, *matmul = nullptr, *weight = nullptr;
-  for (const TapeEntry& entry : recording.entries) {
-    if (entry.name == "relu") relu = &entry;
-    if (entry.name == "mul") mul = &entry;
-    if (entry.name == "matmul") matmul = &entry;
-    if (entry.name == "fc.weight") weight = &entry;
-  }
-  ASSERT_TRUE(relu && mul && matmul && weight);
+  const TapeEntry &relu = entry_named(recording, "relu"), &mul = entry_named(recording, "mul"),
+                  &matmul = entry_named(recording, "matmul"),
+                  &weight = entry_named(recording, "fc.weight");
   // images / 2 times the weights: rows of 3 and 7.5, and their negatives.
-  EXPECT_THAT(matmul->outputs[0].value.all, ElementsAre(3, -3, 7.5, -7.5));
-  EXPECT_THAT(relu->outputs[0].value.all, ElementsAre(3, 0, 7.5, 0));
+  EXPECT_THAT(matmul.outputs[0].value.all, ElementsAre(3, -3, 7.5, -7.5));
+  EXPECT_THAT(relu.outputs[0].value.all, ElementsAre(3, 0, 7.5, 0));
   // d(sum(relu(y) y))/dy: relu(y) by mul, y by relu, where y is above 0.
-  ASSERT_EQ(mul->given.size(), 2u);
-  EXPECT_TRUE(mul->given[1].first);
-  EXPECT_THAT(mul->given[1].sum.all, ElementsAre(3, 0, 7.5, 0));
-  ASSERT_EQ(relu->given.size(), 1u);
-  EXPECT_FALSE(relu->given[0].first) << "mul gave to y before";
-  EXPECT_THAT(relu->given[0].sum.all, ElementsAre(6, 0, 15, 0));
-  EXPECT_THAT(matmul->outputs[0].gradient.all, ElementsAre(6, 0, 15, 0));
-  EXPECT_EQ(matmul->given[0].sum.all, weight->outputs[0].gradient.all);
+  ASSERT_EQ(mul.given.size(), 2u);
+  EXPECT_TRUE(mul.given[1].first);
+  EXPECT_THAT(mul.given[1].sum.all, ElementsAre(3, 0, 7.5, 0));
+  ASSERT_EQ(relu.given.size(), 1u);
+  EXPECT_FALSE(relu.given[0].first) << "mul gave to y before";
+  EXPECT_THAT(relu.given[0].sum.all, ElementsAre(6, 0, 15, 0));
+  EXPECT_THAT(matmul.outputs[0].gradient.all, ElementsAre(6, 0, 15, 0));
+  EXPECT_EQ(matmul.given[0].sum.all, weight.outputs[0].gradient.all);
 }
 
 TEST(StepRecorder, LargeTensorsHaveStatistics) {

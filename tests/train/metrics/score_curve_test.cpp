@@ -163,7 +163,7 @@ TEST(Calibration, BinsByTheTopClass) {
   EXPECT_EQ(calibration.bins[9].correct, 0);
   EXPECT_EQ(calibration.bins[14].count, 1);
   EXPECT_DOUBLE_EQ(calibration.bins[14].high, 1);
-  EXPECT_DOUBLE_EQ(calibration.bins[14].mean_confidence(), 1);
+  EXPECT_DOUBLE_EQ(calibration.bins[14].confidence_sum, 1);
   EXPECT_NEAR(calibration.expected_error(), (0.2 + 0.6 + 0) / 3, 1e-7);
   EXPECT_EQ(Calibration().expected_error(), 0);
 }

@@ -88,20 +88,8 @@ TEST(ValidationExamples, ComeBackAsWritten) {
   const fs::path file = folder / "validation.safetensors";
   const ValidationExamples written = some_examples();
   write_validation_examples(file, written);
-  const ValidationExamples read = read_validation_examples(file);
-  EXPECT_EQ(read.of, "texts");
-  EXPECT_EQ(read.epoch, 3);
-  EXPECT_EQ(read.classes, written.classes);
-  EXPECT_EQ(read.ranks, 5);
-  EXPECT_EQ(read.labels, written.labels);
-  EXPECT_EQ(read.ranked, written.ranked);
-  EXPECT_EQ(read.probabilities, written.probabilities);
-  EXPECT_EQ(read.losses, written.losses);
-  EXPECT_EQ(read.paths, written.paths);
-  EXPECT_EQ(read.contents, written.contents);
-  EXPECT_EQ(read.rest_areas.value().roc_auc, 0.75);
-  EXPECT_EQ(read.rest_areas.value().average_precision, 0.5);
-  EXPECT_EQ(read.rest_areas.value().classes, 5);
+  EXPECT_EQ(written.of, "texts");
+  EXPECT_TRUE(read_validation_examples(file) == written);
   ValidationExamples absolute = written;
   absolute.paths[1] = "/home/me/1.jpg";
   EXPECT_THAT(message_of(ErrorKind::internal, [&] { write_validation_examples(file, absolute); }),
@@ -160,11 +148,7 @@ TEST(ValidationExamples, OfSeveralRanksAreThoseOfOne) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(gathered[0].labels, expected.labels);
-  EXPECT_EQ(gathered[0].ranked, expected.ranked);
-  EXPECT_EQ(gathered[0].probabilities, expected.probabilities);
-  EXPECT_EQ(gathered[0].losses, expected.losses);
-  EXPECT_EQ(gathered[0].scores, expected.scores);
+  EXPECT_TRUE(gathered[0] == expected);
   EXPECT_EQ(std::ssize(expected.scores), 6 * examples);
   EXPECT_EQ(gathered[1].size() + gathered[2].size(), 0);
 }
@@ -198,6 +182,14 @@ struct Parts {
     }
     write_safetensors(path, metadata, std::move(entries));
   }
+  void resize(const std::string& name, uint64_t count, size_t size) {
+    tensors.at(name).shape = {count};
+    tensors.at(name).bytes.resize(count * size);
+  }
+  void replace(std::string_view text, std::string_view by) {
+    std::string& all = metadata["validation"];
+    all.replace(all.find(text), text.size(), by);
+  }
   template <class T>
   void set(const std::string& name, size_t at, T value) {
     std::memcpy(tensors.at(name).bytes.data() + at * sizeof(T), &value, sizeof value);
@@ -218,24 +210,10 @@ TEST(ValidationExamples, OtherContentsAreRefused) {
   refused([](Parts& p) { p.metadata.clear(); }, "metadata 'validation'");
   refused([](Parts& p) { p.metadata["validation"] = "{}"; }, "version");
   refused([](Parts& p) { p.metadata["validation"] = R"({"version": 2})"; }, "newer whisker");
-  refused(
-      [](Parts& p) {
-        std::string& text = p.metadata["validation"];
-        text.replace(text.find("0.75"), 4, "1.75");
-      },
-      "'rest_areas' from 0 to 1, got 1.75");
-  refused(
-      [](Parts& p) {
-        std::string& text = p.metadata["validation"];
-        text.replace(text.find("\"classes\":5"), 11, "\"classes\":7");
-      },
-      "'rest_areas' from 1 to 6, got 7");
-  refused(
-      [](Parts& p) {
-        p.tensors["contents"].shape = {4};
-        p.tensors["contents"].bytes.resize(32);
-      },
-      "'contents' of 5 examples");
+  refused([](Parts& p) { p.replace("0.75", "1.75"); }, "'rest_areas' from 0 to 1, got 1.75");
+  refused([](Parts& p) { p.replace(R"("classes":5)", R"("classes":7)"); },
+          "'rest_areas' from 1 to 6, got 7");
+  refused([](Parts& p) { p.resize("contents", 4, 8); }, "'contents' of 5 examples");
   refused([](Parts& p) { p.tensors.erase("labels"); }, "a tensor 'labels', got none");
   refused([](Parts& p) { p.tensors["labels"].dtype = DType::f32; }, "'labels' in I32");
   refused([](Parts& p) { p.set<int32_t>("labels", 4, 6); }, "'labels' from 0 to 5, got 6");
@@ -244,21 +222,11 @@ TEST(ValidationExamples, OtherContentsAreRefused) {
   refused([](Parts& p) { p.set<float>("losses", 3, NAN); }, "losses");
   refused([](Parts& p) { p.set<int64_t>("path_ends", 1, 3); }, "rising 'path_ends'");
   refused([](Parts& p) { p.set<int64_t>("path_ends", 4, 1 << 20); }, "rising 'path_ends'");
-  refused(
-      [](Parts& p) {
-        p.tensors["paths"].shape = {26};
-        p.tensors["paths"].bytes.resize(26);
-      },
-      "'path_ends' up to 26, got 25");
+  refused([](Parts& p) { p.resize("paths", 26, 1); }, "'path_ends' up to 26, got 25");
   refused([](Parts& p) { p.set<char>("paths", 0, '/'); }, "relative to the data, got '/");
   refused([](Parts& p) { p.set<char>("paths", 2, '\0'); }, "relative to the data");
   refused([](Parts& p) { p.tensors.erase("path_ends"); }, "'path_ends', got none");
-  refused(
-      [](Parts& p) {
-        p.tensors["losses"].shape = {4};
-        p.tensors["losses"].bytes.resize(16);
-      },
-      "'losses' of 5 examples");
+  refused([](Parts& p) { p.resize("losses", 4, 4); }, "'losses' of 5 examples");
   refused([](Parts& p) { p.tensors["classes"].shape = {25, 1}; }, "of shape (5,5)");
 }
 

@@ -31,19 +31,31 @@ using ::testing::Not;
 constexpr std::string_view hostile =
     "</script><img src=http://localhost/x onerror=alert(1)>\"'&\x1b[2J\xe2\x80\xae";
 
-// Of an older version: no examples, no environment, no learning rate.
-void write_old_run(const TemporaryFolder& folder) {
-  folder.write("config.yaml", "name: old\ndevice: auto\ndata:\n  train: /home/ann/my cats/data\n");
-  folder.write("log.txt",
-               "runs/old: 40 training and 10 validation images in 2 classes; cpu\n"
-               "  3 files of /home/ann/my_cats are no images, such as a.txt\n"
-               "epoch 1/2  train loss 0.7 accuracy 0.4\n  val loss 0.6 accuracy 0.5\n"
-               "unreadable: '/home/ann/my cats/x.png': truncated\n");
-  folder.write(
-      "metrics.jsonl",
-      "{\"kind\":\"epoch\",\"epoch\":1,\"step\":5,\"train_loss\":0.7,\"train_accuracy\":0.4,"
-      "\"val_loss\":null,\"val_accuracy\":0.5,\"best\":true,\"seconds\":2}\n{\"kind\":\"ep");
-}
+// The folder of a run of an older version: no examples, no environment, no learning rate.
+class RunReport : public ::testing::Test {
+ protected:
+  RunReport() {
+    folder.write("config.yaml",
+                 "name: old\ndevice: auto\ndata:\n  train: /home/ann/my cats/data\n");
+    folder.write("log.txt",
+                 "runs/old: 40 training and 10 validation images in 2 classes; cpu\n"
+                 "  3 files of /home/ann/my_cats are no images, such as a.txt\n"
+                 "epoch 1/2  train loss 0.7 accuracy 0.4\n  val loss 0.6 accuracy 0.5\n"
+                 "unreadable: '/home/ann/my cats/x.png': truncated\n");
+    folder.write(
+        "metrics.jsonl",
+        "{\"kind\":\"epoch\",\"epoch\":1,\"step\":5,\"train_loss\":0.7,\"train_accuracy\":0.4,"
+        "\"val_loss\":null,\"val_accuracy\":0.5,\"best\":true,\"seconds\":2}\n{\"kind\":\"ep");
+  }
+
+  std::string report() const { return run_report(read_run_record(folder.path())); }
+  std::string report_of(const ValidationExamples& examples) const {
+    write_validation_examples(folder / "validation.safetensors", examples);
+    return report();
+  }
+
+  const TemporaryFolder folder;
+};
 
 ValidationExamples classification(int64_t count, int64_t classes) {
   ValidationExamples all{.of = "images", .epoch = 3, .ranks = std::min<int64_t>(5, classes)};
@@ -63,10 +75,8 @@ ValidationExamples classification(int64_t count, int64_t classes) {
   return all;
 }
 
-TEST(RunReport, AnOlderRunSaysWhatItLacks) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
-  const std::string page = run_report(read_run_record(folder.path()));
+TEST_F(RunReport, AnOlderRunSaysWhatItLacks) {
+  const std::string page = report();
   EXPECT_THAT(page, HasSubstr("What the best weights achieved is not known, as best.safetensors is "
                               "missing or cannot be read: 1 of ? epochs"));
   EXPECT_THAT(page, Not(HasSubstr("Nothing has been validated yet")));
@@ -80,19 +90,16 @@ TEST(RunReport, AnOlderRunSaysWhatItLacks) {
   EXPECT_TRUE(is_run_report(page));
 }
 
-TEST(RunReport, ARunThatBeganSaysSo) {
-  const TemporaryFolder folder;
+TEST_F(RunReport, ARunThatBeganSaysSo) {
+  for (const char* name : {"log.txt", "metrics.jsonl"}) std::filesystem::remove(folder / name);
   folder.write("config.yaml", "model:\n  - dense: 2\n  - relu\n");
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report();
   EXPECT_THAT(page, HasSubstr("Nothing has been validated yet: 0 of ? epochs"));
   EXPECT_THAT(page, HasSubstr("<td class=\"value\">- dense: 2\n- relu</td>"));
 }
 
-TEST(RunReport, ManyClassesAndImagesStaySmall) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
-  write_validation_examples(folder / "validation.safetensors", classification(50'000, 1000));
-  const std::string page = run_report(read_run_record(folder.path()));
+TEST_F(RunReport, ManyClassesAndImagesStaySmall) {
+  const std::string page = report_of(classification(50'000, 1000));
   EXPECT_LT(page.size(), 3'000'000U);
   EXPECT_THAT(page, HasSubstr("1,000 classes are too many for a matrix"));
   EXPECT_THAT(page, HasSubstr("All 1,000 classes"));
@@ -101,52 +108,40 @@ TEST(RunReport, ManyClassesAndImagesStaySmall) {
   EXPECT_THAT(page, HasSubstr("Each class against the rest: not known, as a run keeps the five"));
 }
 
-TEST(RunReport, AreasOfMoreClassesAreThoseThatTheRunMeasured) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, AreasOfMoreClassesAreThoseThatTheRunMeasured) {
   ValidationExamples all = classification(40, 8);
   all.rest_areas = {.roc_auc = 0.75, .average_precision = 0.5, .classes = 7};
-  write_validation_examples(folder / "validation.safetensors", all);
-  EXPECT_THAT(run_report(read_run_record(folder.path())),
+  EXPECT_THAT(report_of(all),
               HasSubstr("Each class against the rest: ROC AUC 0.7500, average precision 0.5000, "
                         "means of 7 classes; without 1 class that no example has."));
-  write_validation_examples(folder / "validation.safetensors", classification(40, 4));
-  EXPECT_THAT(run_report(read_run_record(folder.path())), HasSubstr("means of 4 classes"));
-  write_validation_examples(folder / "validation.safetensors", classification(40, 8));
-  EXPECT_THAT(run_report(read_run_record(folder.path())),
+  EXPECT_THAT(report_of(classification(40, 4)), HasSubstr("means of 4 classes"));
+  EXPECT_THAT(report_of(classification(40, 8)),
               HasSubstr("the version that trained it measured no areas: whisker evaluate runs/"));
 }
 
-TEST(RunReport, SaysHowManyClassesOccur) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, SaysHowManyClassesOccur) {
   ValidationExamples all = classification(10, 40);
   all.ranked.assign(all.ranked.size(), 0);
   write_validation_examples(folder / "validation.safetensors", all);
   write_safetensors(folder / "best.safetensors",
                     {{"epoch", "3"}, {"metrics", R"({"images":10,"accuracy":0.1})"}}, {});
-  EXPECT_THAT(run_report(read_run_record(folder.path())),
+  EXPECT_THAT(report(),
               HasSubstr("of 10 validation images in 10 of the 40 classes are classified right"));
 }
 
-TEST(RunReport, MoreClassesThanMemoryHasPairsAreNotCounted) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
-  write_validation_examples(folder / "validation.safetensors", classification(10, 200'000));
-  const std::string page = run_report(read_run_record(folder.path()));
+TEST_F(RunReport, MoreClassesThanMemoryHasPairsAreNotCounted) {
+  const std::string page = report_of(classification(10, 200'000));
   EXPECT_THAT(page, HasSubstr("Not read: validation.safetensors: pairs of 200000 classes are not "
                               "counted, those of 10000 at most"));
   EXPECT_THAT(page, HasSubstr("Expected calibration error"));
 }
 
-TEST(RunReport, TwoClassesHaveThresholds) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, TwoClassesHaveThresholds) {
   write_validation_examples(folder / "validation.safetensors", classification(40, 2));
   folder.write("last/state.json",
                "{\"seconds\":90,\"environment\":{\"device\":\"cuda\",\"name\":\"NVIDIA H100\","
                "\"ranks\":\"2\"}}");
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report();
   EXPECT_THAT(page, HasSubstr("after 1 min 30 s on 2 ranks, each on cuda (NVIDIA H100)."));
   EXPECT_THAT(page, HasSubstr("Area under the ROC curve"));
   EXPECT_THAT(page, HasSubstr("The threshold that a precision needs"));
@@ -157,31 +152,26 @@ TEST(RunReport, TwoClassesHaveThresholds) {
   EXPECT_THAT(page, HasSubstr("<p class=\"path\">class 1/image number"));
 }
 
-TEST(RunReport, ForecastsAreDrawnOverTheTruth) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, ForecastsAreDrawnOverTheTruth) {
   folder.write("config.yaml", "data: {kind: series}\n");
   ValidationExamples all{.of = "windows", .epoch = 1, .targets = {"load", "<b>"}, .horizon = 2};
   for (int i = 0; i < 40; ++i) {
     all.truths.push_back(static_cast<float>(i));
     all.predictions.push_back(static_cast<float>(i + 1));
   }
-  write_validation_examples(folder / "validation.safetensors", all);
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report_of(all);
   EXPECT_THAT(page, HasSubstr("the last of 2 steps"));
   EXPECT_THAT(page, HasSubstr(">&lt;b&gt;</text>"));
   EXPECT_THAT(page, Not(HasSubstr("Confusion matrix")));
 }
 
-TEST(RunReport, HostileNamesStayText) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, HostileNamesStayText) {
   ValidationExamples all = classification(40, 3);
   for (std::string& name : all.classes) name += hostile;
   for (std::string& path : all.paths) path = "a/" + std::string(hostile);
   write_validation_examples(folder / "validation.safetensors", all);
   folder.write("log.txt", std::string(hostile) + "\n");
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report();
   EXPECT_THAT(page, Not(HasSubstr("<img src=http")));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("\x1b")));
@@ -189,14 +179,12 @@ TEST(RunReport, HostileNamesStayText) {
   EXPECT_THAT(page, HasSubstr("&lt;/script&gt;&lt;img"));
 }
 
-TEST(RunReport, DamagedFilesAreNamedAndTheRestIsShown) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, DamagedFilesAreNamedAndTheRestIsShown) {
   for (const char* name :
        {"validation.safetensors", "examples.safetensors", "best.safetensors", "last/state.json"}) {
     folder.write(name, "not what it should be");
   }
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report();
   for (const char* name :
        {"validation.safetensors", "examples.safetensors", "best.safetensors", "state.json"}) {
     EXPECT_THAT(page, HasSubstr(fmt::format("Not read: {}", name)));
@@ -206,9 +194,7 @@ TEST(RunReport, DamagedFilesAreNamedAndTheRestIsShown) {
 }
 
 // Any bytes are drawn, or named as damaged.
-TEST(RunReport, NoBytesOfValidationExamplesBreakIt) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, NoBytesOfValidationExamplesBreakIt) {
   const std::filesystem::path file = folder / "validation.safetensors";
   const auto mutate = [&](const ValidationExamples& examples, unsigned seed) {
     write_validation_examples(file, examples);
@@ -249,22 +235,17 @@ TEST(RunReport, NoBytesOfValidationExamplesBreakIt) {
          3);
 }
 
-TEST(RunReport, ExamplesOfAnotherKindOfRunAreNotDrawn) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
-  write_validation_examples(folder / "validation.safetensors", {.of = "windows",
-                                                                .targets = {"load"},
-                                                                .horizon = 1,
-                                                                .predictions = {1, 2},
-                                                                .truths = {2, 3}});
-  const std::string page = run_report(read_run_record(folder.path()));
+TEST_F(RunReport, ExamplesOfAnotherKindOfRunAreNotDrawn) {
+  const std::string page = report_of({.of = "windows",
+                                      .targets = {"load"},
+                                      .horizon = 1,
+                                      .predictions = {1, 2},
+                                      .truths = {2, 3}});
   EXPECT_THAT(page, HasSubstr("Not read: validation.safetensors: expected examples of data.kind "
                               "images, got windows"));
 }
 
-TEST(RunReport, FiguresOfOtherWeightsAreNotMixed) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, FiguresOfOtherWeightsAreNotMixed) {
   write_validation_examples(folder / "validation.safetensors", classification(40, 2));  // epoch 3
   const auto write_best = [&](const char* epoch) {
     write_safetensors(
@@ -275,9 +256,9 @@ TEST(RunReport, FiguresOfOtherWeightsAreNotMixed) {
         {});
   };
   write_best("3");
-  EXPECT_THAT(run_report(read_run_record(folder.path())), HasSubstr("Area under the ROC curve"));
+  EXPECT_THAT(report(), HasSubstr("Area under the ROC curve"));
   write_best("5");
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report();
   EXPECT_THAT(page, HasSubstr("Not read: validation.safetensors: it is of epoch 3, "
                               "best.safetensors of epoch 5"));
   EXPECT_THAT(page, HasSubstr("<td>x</td><td class=\"number\">3</td>"));
@@ -285,21 +266,17 @@ TEST(RunReport, FiguresOfOtherWeightsAreNotMixed) {
   EXPECT_THAT(page, Not(HasSubstr("Expected calibration error")));
 }
 
-TEST(RunReport, AnEditedOneIsKept) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
-  const auto page = folder / "report.html";
-  write_run_report(folder.path(), page);
-  write_run_report(folder.path(), page);
-  std::ofstream(page, std::ios::app) << "<p>mine</p>";
-  EXPECT_THROW(write_run_report(folder.path(), page), Error);
-  write_run_report(folder.path(), page, true);
+TEST_F(RunReport, AnEditedOneIsKept) {
+  const auto file = folder / "report.html";
+  write_run_report(folder.path(), file);
+  write_run_report(folder.path(), file);
+  std::ofstream(file, std::ios::app) << "<p>mine</p>";
+  EXPECT_THROW(write_run_report(folder.path(), file), Error);
+  write_run_report(folder.path(), file, true);
   EXPECT_THROW(read_run_record(folder / "nothing"), Error);
 }
 
-TEST(RunReport, IsDrawnAfterAnEpochWhereItTakesOnePercentOfTheTime) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, IsDrawnAfterAnEpochWhereItTakesOnePercentOfTheTime) {
   ReportWriter writer(folder.path());
   writer.update();
   EXPECT_TRUE(std::filesystem::remove(folder / "report.html"));
@@ -312,23 +289,19 @@ TEST(RunReport, IsDrawnAfterAnEpochWhereItTakesOnePercentOfTheTime) {
               HasSubstr("the report was not written: "));
 }
 
-TEST(RunReport, WarningsStandBesideTheFiguresThatTheyLimit) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, WarningsStandBesideTheFiguresThatTheyLimit) {
   folder.write("log.txt", "run: 3 texts\n  warning: 2 of <3> texts trained, too\n  note: 1\n");
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report();
   const size_t said =
       page.find("<p class=\"problem\">Warning: 2 of &lt;3&gt; texts trained, too</p>");
   EXPECT_LT(said, page.find("<nav"));
 }
 
-TEST(RunReport, ThousandsOfMessagesAreCut) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
+TEST_F(RunReport, ThousandsOfMessagesAreCut) {
   std::string log;
   for (int i = 0; i < 500; ++i) log += fmt::format("unreadable: {}.png\n", i);
   folder.write("log.txt", log);
-  const std::string page = run_report(read_run_record(folder.path()));
+  const std::string page = report();
   EXPECT_THAT(page, HasSubstr("unreadable: 199.png\nand 300 more lines, in log.txt"));
 }
 
@@ -355,20 +328,17 @@ TEST(RunLog, DatesOfItsSessions) {
   EXPECT_EQ(dates_of_run("began 2026-11-28 08:45:28 -03:30").began, "2026-11-28 08:45:28 -03:30");
 }
 
-TEST(RunReport, SaysWhenTheRunBegan) {
-  const TemporaryFolder folder;
-  write_old_run(folder);
-  const auto page = [&] { return run_report(read_run_record(folder.path())); };
-  EXPECT_THAT(page(), HasSubstr("When the run began is not known: log.txt has no date of it"));
+TEST_F(RunReport, SaysWhenTheRunBegan) {
+  EXPECT_THAT(report(), HasSubstr("When the run began is not known: log.txt has no date of it"));
   EventFile(folder / "tensorboard", 1);
-  EXPECT_THAT(page(),
+  EXPECT_THAT(report(),
               testing::ContainsRegex("first file in its folder is of 20[0-9-]+ [0-9:]+ \\+00:00"));
   folder.write("log.txt",
                "run: 3\nbegan 2026-11-28 08:45:28 +01:00\nresumed 2026-11-29 09:00:00 +01:00\n"
                "continues at epoch 1, step 1\n");
-  EXPECT_THAT(page(), HasSubstr("The run began on 2026-11-28 08:45:28 +01:00. It was resumed on "
-                                "2026-11-29 09:00:00 +01:00, at epoch 1, step 1."));
-  EXPECT_THAT(page(), Not(HasSubstr("TensorBoard")));
+  EXPECT_THAT(report(), HasSubstr("The run began on 2026-11-28 08:45:28 +01:00. It was resumed on "
+                                  "2026-11-29 09:00:00 +01:00, at epoch 1, step 1."));
+  EXPECT_THAT(report(), Not(HasSubstr("TensorBoard")));
 }
 
 TEST(RunLog, EndsAndResumes) {
