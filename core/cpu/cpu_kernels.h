@@ -43,16 +43,6 @@ class CpuKernels {
   Scratch<T> scratch(int64_t count) {
     return Scratch<T>(allocator_, count);
   }
-  /// Calls fn(t), which calls an f32 kernel with t.in() and t.out() of its operands.
-  template <class Fn>
-  void via_f32(Fn&& fn) {
-    ViaF32 t(device_.backend);
-    {
-      const MemoryScope scope(MemoryCategory::workspace);  // of private forms of stand-ins, too
-      fn(t);
-    }
-    t.finish();
-  }
 #if WHISKER_ONEDNN
   /// True where the CPU has this product in bf16 and shall use that.
   bool native(const GemmRequest& request);

@@ -14,6 +14,7 @@
 #include "core/vectorize.h"
 
 #include <algorithm>
+#include <compare>
 #include <initializer_list>
 #include <type_traits>
 
@@ -25,11 +26,16 @@ T* elements(const Tensor& x) {
   return static_cast<T*>(x.raw());
 }
 
+/// x as one row of elements.
+ImageLayout whole(const Tensor& x) {
+  return {.n = 1, .positions = x.count(), .channels = 1};
+}
+
 /// The layout of a loop over whole tensors of one shape: the private form that all operands
 /// share, else row-major. `zero_stays`: f(0...) = 0, so that padding channels stay zero.
 ImageLayout common_layout(bool zero_stays, std::initializer_list<const Tensor*> operands) {
   const Tensor& first = **operands.begin();
-  const ImageLayout plain{.n = 1, .positions = first.count(), .channels = 1};
+  const ImageLayout plain = whole(first);
   const BlockedForm* form = blocked_form(first);
   if (!form) return plain;
   const ImageLayout& a = form->layout();
@@ -45,7 +51,6 @@ ImageLayout common_layout(bool zero_stays, std::initializer_list<const Tensor*> 
 template <class T, class F, class... X>
 void map_tensors(Allocator& allocator, bool zero_stays, F f, const Tensor& y, const X&... x) {
   const ImageLayout a = common_layout(zero_stays, {&x...});
-  if (a.layout == Layout::plain) return each(f, elements<T>(y), y.count(), elements<T>(x)...);
   const auto in_layout = [&](const auto&... in) {
     LayoutOutput out(allocator, y, a);
     each(f, out.data<T>(), a.count(), in.template data<T>()...);
@@ -114,40 +119,20 @@ WHISKER_VECTORIZE void cast_range(const From* x, To* y, int64_t count) {
   }
 }
 
-template <class From, class To>
-void cast_all(const From* x, To* y, int64_t count) {
-  parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    cast_range(x + begin, y + begin, end - begin);
-  });
-}
-
 template <class T>
 WHISKER_VECTORIZE void fill_range(T value, T* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] = value;
 }
 
-template <class T>
-bool holds(CompareOp op, T a, T b) {
-  switch (op) {
-    case CompareOp::equal:
-      return a == b;
-    case CompareOp::not_equal:
-      return a != b;
-    case CompareOp::less:
-      return a < b;
-    case CompareOp::less_equal:
-      return a <= b;
-    case CompareOp::greater:
-      return a > b;
-    case CompareOp::greater_equal:
-      return a >= b;
-  }
-  return false;
-}
-
-template <class T>
-void select_range(const bool* condition, const T* a, const T* b, T* y, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
+/// Of a pair with a NaN `not_equal` alone holds.
+bool holds(CompareOp op, auto a, auto b) {
+  const std::partial_ordering order = a <=> b;
+  return op == CompareOp::equal        ? order == 0
+         : op == CompareOp::not_equal  ? order != 0
+         : op == CompareOp::less       ? order < 0
+         : op == CompareOp::less_equal ? order <= 0
+         : op == CompareOp::greater    ? order > 0
+                                       : order >= 0;
 }
 
 class Elementwise final : public ElementwiseKernels, CpuKernels {
@@ -167,17 +152,17 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
   void cast(const Tensor& x, const Tensor& y) override {
     // Blocked images stay blocked: zero stays zero.
     const BlockedForm* form = may_be_private(y) ? blocked_form(x) : nullptr;
+    const ImageLayout a = form ? form->layout() : whole(y);
+    const LayoutInput in(allocator_, x, a);
+    LayoutOutput out(allocator_, y, a);
     visit(x.dtype(), [&]<class From>() {
       visit(y.dtype(), [&]<class To>() {
-        if (form) {
-          const ImageLayout a = form->layout();
-          LayoutOutput out(allocator_, y, a);
-          cast_all(static_cast<const From*>(form->data()), out.data<To>(), a.count());
-          return out.finish();
-        }
-        cast_all(static_cast<const From*>(x.raw()), static_cast<To*>(y.raw()), y.count());
+        parallel_ranges(a.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+          cast_range(in.data<From>() + begin, out.data<To>() + begin, end - begin);
+        });
       });
     });
+    out.finish();
   }
 
   void compare(CompareOp op, const BroadcastGeometry& g, const BinaryInputs& in,
@@ -201,9 +186,8 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
       const T* u = static_cast<const T*>(a.raw());
       const T* v = static_cast<const T*>(b.raw());
       T* to = static_cast<T*>(y.raw());
-      parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
-        select_range(choose + begin, u + begin, v + begin, to + begin, end - begin);
-      });
+      parallel_each(y.count(), pointwise_grain,
+                    [&](int64_t i, int) { to[i] = choose[i] ? u[i] : v[i]; });
     });
   }
 

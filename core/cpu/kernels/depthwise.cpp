@@ -3,6 +3,7 @@
 
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
@@ -163,11 +164,9 @@ void depthwise_backward_input(Allocator& allocator, const Conv2dGeometry& g, con
   const int64_t from = g.h_out * g.w_out * a.inner();
   const int64_t to = g.h * g.w * a.inner();
   visit_block(a.inner(), [&]<int Inner>() {
-    parallel_ranges(a.outer(), rows_grain(to), [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        input_plane<Inner>(g, filters + i % a.blocks() * taps * a.inner(), dy + i * from,
-                           dx + i * to);
-      }
+    parallel_each(a.outer(), rows_grain(to), [&](int64_t i, int) {
+      input_plane<Inner>(g, filters + i % a.blocks() * taps * a.inner(), dy + i * from,
+                         dx + i * to);
     });
   });
 }
@@ -185,15 +184,12 @@ void depthwise_backward_weights(Allocator& allocator, const Conv2dGeometry& g, c
   const Scratch<float> parts(allocator, team_size(a.outer(), rows_grain(from)) * of_block);
   visit_block(a.inner(), [&]<int Inner>() {
     visit_width(g.kernel_w, [&]<int Width>() {
-      parallel_ranges(a.outer(), rows_grain(from), [&](int64_t begin, int64_t end, int thread) {
+      parallel_each(a.outer(), rows_grain(from), [&](int64_t i, int thread) {
         float* const part = parts.data() + thread * of_block;
-        for (int64_t i = begin; i < end; ++i) {
-          double* const total = totals.of(thread) + i % a.blocks() * of_block;
-          for (int64_t row = 0; row < g.h_out; row += band) {
-            weights_rows<Inner, Width>(g, x + i * from, dy + i * to, row,
-                                       std::min(row + band, g.h_out), part);
-            for (int64_t k = 0; k < of_block; ++k) total[k] += static_cast<double>(part[k]);
-          }
+        for (int64_t row = 0; row < g.h_out; row += band) {
+          weights_rows<Inner, Width>(g, x + i * from, dy + i * to, row,
+                                     std::min(row + band, g.h_out), part);
+          add_to_sums(part, totals.of(thread) + i % a.blocks() * of_block, of_block);
         }
       });
     });

@@ -25,4 +25,11 @@ void each(F f, T* y, int64_t count, const X*... x) {
   });
 }
 
+/// sums += x.
+template <class T>
+WHISKER_VECTORIZE static void add_to_sums(const T* x, double* sums, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<double>(load(x[i]));
+}
+
 }  // namespace whisker::cpu
