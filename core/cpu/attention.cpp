@@ -4,7 +4,6 @@
 // be rounded where scores are huge. Threads share the heads.
 #include "core/backend/attention.h"
 
-#include "core/backend/dropout_mask.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/pointwise.h"
@@ -32,18 +31,6 @@ WHISKER_VECTORIZE double dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// Dropout of a row whose first element is number `first` of the probabilities.
-void drop_row(const AttentionGeometry& g, uint64_t first, float* x) {
-  const uint64_t threshold = dropout_threshold(g.dropout);
-  const auto scale = static_cast<float>(1 / (1 - g.dropout));
-  PhiloxBlock words{};
-  for (int64_t i = 0; i < g.tokens; ++i) {
-    const uint64_t element = first + static_cast<uint64_t>(i);
-    if (i == 0 || element % 4 == 0) words = dropout_words(g.key, element / 4);
-    x[i] = words[element % 4] >= threshold ? x[i] * scale : 0.0f;
-  }
-}
-
 /// One head of one example. Matrices have `tokens` rows of head_size elements: those of q, k and v
 /// stand `row` elements apart, those of y g.width().
 struct Head {
@@ -69,10 +56,8 @@ struct Head {
   }
   void drop(int64_t first, int64_t rows, float* p) const {
     if (g.dropout == 0) return;
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t query = (n * g.heads + h) * g.tokens + first + i;
-      drop_row(g, static_cast<uint64_t>(query * g.tokens), p + i * g.tokens);
-    }
+    const auto element = static_cast<uint64_t>(((n * g.heads + h) * g.tokens + first) * g.tokens);
+    drop_elements(g.key, g.dropout, element, p, p, rows * g.tokens);
   }
   /// Offset of this head in y.
   int64_t in_y() const { return n * g.tokens * g.width() + h * g.head_size; }

@@ -147,8 +147,7 @@ class Conv2dDnnl {
       std::fill_n(zero.data(), y_.lanes(), 0.0f);
       NormPasses<T>::moments(allocator_, y_, dz, zero.data(), sums.data(),
                              sums.data() + y_.lanes());
-      T* to = static_cast<T*>(memory(out.db));
-      for (int64_t c = 0; c < g_.c_out; ++c) store(to[c], static_cast<float>(sums[c]));
+      write_elements(out.db, [&](int64_t c) { return sums[c]; });
     }
     if (out.dx.defined()) {
       LayoutOutput result(allocator_, out.dx, x_);

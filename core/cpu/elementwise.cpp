@@ -2,7 +2,6 @@
 // cast, compare and where take every dtype, the others f32 and bf16.
 #include "core/backend/elementwise.h"
 
-#include "core/backend/dropout_mask.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/activations.h"
@@ -82,19 +81,6 @@ void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastG
       std::fill_n(to, row.length, value);
     }
   });
-}
-
-// Whole Philox blocks: four elements each.
-template <class T>
-WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint64_t threshold,
-                                      float scale, const T* x, T* y, int64_t blocks) {
-  for (int64_t block = 0; block < blocks; ++block) {
-    const PhiloxBlock words = dropout_words(key, first_block + static_cast<uint64_t>(block));
-    for (size_t i = 0; i < 4; ++i) {
-      const int64_t at = block * 4 + static_cast<int64_t>(i);
-      store(y[at], words[i] >= threshold ? load(x[at]) * scale : 0.0f);
-    }
-  }
 }
 
 /// A value as the type it is compared in.
@@ -294,20 +280,13 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
 
   void dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) override {
     const RandomKey key = resolved(given);
-    const int64_t count = y.count();
-    const uint64_t threshold = dropout_threshold(rate);
-    const auto scale = static_cast<float>(1 / (1 - rate));
     visit_element("dropout", y.dtype(), [&]<class T>() {
       const T* from = elements<T>(x);
       T* to = elements<T>(y);
-      parallel_ranges(count / 4, pointwise_grain / 16, [&](int64_t begin, int64_t end, int) {
-        dropout_blocks(key, static_cast<uint64_t>(begin), threshold, scale, from + begin * 4,
-                       to + begin * 4, end - begin);
+      parallel_ranges(y.count(), pointwise_grain / 4, [&](int64_t begin, int64_t end, int) {
+        drop_elements(key, rate, static_cast<uint64_t>(begin), from + begin, to + begin,
+                      end - begin);
       });
-      for (int64_t i = count / 4 * 4; i < count; ++i) {
-        const bool keeps = dropout_keeps(key, static_cast<uint64_t>(i), threshold);
-        store(to[i], keeps ? load(from[i]) * scale : 0.0f);
-      }
     });
   }
 };

@@ -3,7 +3,6 @@
 #include "core/backend/gemm.h"
 
 #include "core/cpu/cpu_kernels.h"
-#include "core/cpu/onednn/gemm.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
 
@@ -11,6 +10,8 @@
 #include "core/cpu/onednn/dnnl_api.h"
 #include "core/cpu/onednn/dnnl_gemm.h"
 #endif
+
+#include <utility>
 
 namespace whisker::cpu {
 namespace {
@@ -33,6 +34,17 @@ void multiply(const MatmulGeometry& g, const float* a, const float* b, float* y)
         .b = {b, g.transpose_b ? g.k : g.n, g.transpose_b},
         .c = {y, g.n}});
 }
+
+#if WHISKER_ONEDNN
+GemmRequest bf16_request(const Gemm& g) {
+  return {.geometry = {.m = g.size.m,
+                       .n = g.size.n,
+                       .k = g.size.k,
+                       .transpose_a = g.a.is_transposed,
+                       .transpose_b = g.b.is_transposed},
+          .y = DType::f32};
+}
+#endif
 
 class Gemms final : public GemmKernels, CpuKernels {
  public:
@@ -123,6 +135,34 @@ bool CpuKernels::native(const GemmRequest& r) {
   constexpr int64_t smallest = 4096;  // below, f32 in plain loops is faster
   return options_.native_bf16 && dnnl_native_bf16() && g.batch * g.m * g.n * g.k > smallest &&
          device_.gemm_algorithms->has(r);
+}
+
+void CpuKernels::gemm_in_bf16(const Gemm& g) {
+  if (bf16_gemm_bytes(g) == 0) return gemm(g);
+  const Scratch<bf16_t> a = scratch<bf16_t>(g.size.m * g.size.k);
+  const Scratch<bf16_t> b = scratch<bf16_t>(g.size.k * g.size.n);
+  const auto round = [](const GemmOperand& x, int64_t rows, int64_t columns, bf16_t* to) {
+    if (x.is_transposed) std::swap(rows, columns);  // in memory
+    parallel_each(rows, rows_grain(columns), [&](int64_t r, int) {
+      round_row(x.data + r * x.stride, to + r * columns, columns);
+    });
+  };
+  round(g.a, g.size.m, g.size.k, a.data());
+  round(g.b, g.size.k, g.size.n, b.data());
+  device_.gemm_algorithms->run(allocator_, bf16_request(g), a.data(), b.data(), g.c.data);
+}
+
+int64_t CpuKernels::bf16_gemm_bytes(const Gemm& g) {
+  if (g.c.beta != 0 || g.c.stride != g.size.n || !native(bf16_request(g))) return 0;
+  return (g.size.m + g.size.n) * g.size.k * static_cast<int64_t>(sizeof(bf16_t)) +
+         device_.gemm_algorithms->scratch_bytes(bf16_request(g));
+}
+#else
+void CpuKernels::gemm_in_bf16(const Gemm& g) {
+  gemm(g);
+}
+int64_t CpuKernels::bf16_gemm_bytes(const Gemm&) {
+  return 0;
 }
 #endif
 

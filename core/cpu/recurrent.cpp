@@ -9,10 +9,6 @@
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
 
-#if WHISKER_ONEDNN
-#include "core/cpu/onednn/dnnl_gemm.h"
-#endif
-
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -23,35 +19,25 @@ namespace {
 // Elements of f32 that a call keeps, one part after the other: per cell gates, side and m (see
 // CellMemory), then the results of all layers but the last. Memory that backward does not need is
 // reused by later layers.
-class KeptLayout {
- public:
-  KeptLayout(const RecurrentGeometry& g, bool for_backward)
-      : g_(g),
-        positions_(g.steps * g.batch),
-        cells_(for_backward ? g.cells() : g.directions),
-        results_(for_backward ? g.layers - 1 : std::min<int64_t>(g.layers - 1, 2)) {}
-
-  int64_t gates(int64_t cell) const { return cell % cells_ * per_cell(); }
-  int64_t side(int64_t cell) const { return gates(cell) + positions_ * g_.gates() * g_.hidden; }
-  int64_t m(int64_t cell) const { return side(cell) + side_elements(); }
-  int64_t y(int64_t layer) const { return cells_ * per_cell() + layer % results_ * per_result(); }
-  int64_t elements() const { return cells_ * per_cell() + results_ * per_result(); }
-
- private:
-  int64_t side_elements() const {
-    const bool has = g_.is_lstm() || g_.kind == RecurrentKind::gru;
-    return has ? positions_ * g_.hidden : 0;
+struct KeptLayout {
+  KeptLayout(const RecurrentGeometry& g, bool for_backward) {
+    const int64_t positions = g.steps * g.batch, states = positions * g.hidden;
+    const bool has_side = g.is_lstm() || g.kind == RecurrentKind::gru;
+    side_begin = g.gates() * states;
+    m_begin = side_begin + (has_side ? states : 0);
+    per_cell = m_begin + (g.projection > 0 ? states : 0);
+    per_result = positions * g.directions * g.output();
+    cells = for_backward ? g.cells() : g.directions;
+    results = for_backward ? g.layers - 1 : std::min<int64_t>(g.layers - 1, 2);
   }
-  int64_t per_cell() const {
-    return positions_ * g_.gates() * g_.hidden + side_elements() +
-           (g_.projection > 0 ? positions_ * g_.hidden : 0);
-  }
-  int64_t per_result() const { return positions_ * g_.directions * g_.output(); }
+  int64_t gates(int64_t cell) const { return cell % cells * per_cell; }
+  int64_t side(int64_t cell) const { return gates(cell) + side_begin; }
+  int64_t m(int64_t cell) const { return gates(cell) + m_begin; }
+  int64_t y(int64_t layer) const { return cells * per_cell + layer % results * per_result; }
+  int64_t elements() const { return cells * per_cell + results * per_result; }
 
-  const RecurrentGeometry& g_;
-  int64_t positions_;  // T N
-  int64_t cells_;      // with memory of their own
-  int64_t results_;    // layers with memory of their own
+  int64_t side_begin, m_begin, per_cell, per_result;
+  int64_t cells, results;  // with memory of their own
 };
 
 // Rows of one cell in (cells, N, extent).
@@ -168,13 +154,6 @@ RecurrentInputs wide(ViaF32& t, const RecurrentInputs& in) {
   return result;
 }
 
-// Rows of a matrix, rounded and one behind the other.
-[[maybe_unused]] void round_rows(const float* from, int64_t stride, int64_t rows, int64_t columns,
-                                 bf16_t* to) {
-  parallel_each(rows, rows_grain(columns),
-                [&](int64_t r, int) { round_row(from + r * stride, to + r * columns, columns); });
-}
-
 class Recurrent final : public RecurrentKernels, CpuKernels {
  public:
   using CpuKernels::CpuKernels;
@@ -187,7 +166,7 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
                                      bool dw) override {
     const bool narrow = g.dtype == DType::bf16;
     KernelWorkspace workspace = recurrent_workspace(
-        g, dy, dx, dw, [&](const Gemm& call) { return narrow ? bf16_bytes(call) : 0; });
+        g, dy, dx, dw, [&](const Gemm& call) { return narrow ? bf16_gemm_bytes(call) : 0; });
     if (!dx && !dw) {
       workspace.forward += KeptLayout(g, false).elements() * static_cast<int64_t>(sizeof(float));
     }
@@ -274,49 +253,6 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     if (g.dtype == DType::f32) return gemm;
     return [this](const Gemm& call) { gemm_in_bf16(call); };
   }
-
-  /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
-  void gemm_in_bf16(const Gemm& g) {
-#if WHISKER_ONEDNN
-    const GemmRequest request = bf16_request(g);
-    if (!in_bf16(g, request)) return gemm(g);
-    const auto [m, n, k] = g.size;
-    const bool a_turned = g.a.is_transposed, b_turned = g.b.is_transposed;
-    const Scratch<bf16_t> a = scratch<bf16_t>(m * k);
-    const Scratch<bf16_t> b = scratch<bf16_t>(k * n);
-    round_rows(g.a.data, g.a.stride, a_turned ? k : m, a_turned ? m : k, a.data());
-    round_rows(g.b.data, g.b.stride, b_turned ? n : k, b_turned ? k : n, b.data());
-    device_.gemm_algorithms->run(allocator_, request, a.data(), b.data(), g.c.data);
-#else
-    gemm(g);
-#endif
-  }
-
-  /// What gemm_in_bf16() takes.
-  int64_t bf16_bytes([[maybe_unused]] const Gemm& g) {
-#if WHISKER_ONEDNN
-    const GemmRequest request = bf16_request(g);
-    if (!in_bf16(g, request)) return 0;
-    return (g.size.m + g.size.n) * g.size.k * static_cast<int64_t>(sizeof(bf16_t)) +
-           device_.gemm_algorithms->scratch_bytes(request);
-#else
-    return 0;
-#endif
-  }
-
-#if WHISKER_ONEDNN
-  static GemmRequest bf16_request(const Gemm& g) {
-    return {.geometry = {.m = g.size.m,
-                         .n = g.size.n,
-                         .k = g.size.k,
-                         .transpose_a = g.a.is_transposed,
-                         .transpose_b = g.b.is_transposed},
-            .y = DType::f32};
-  }
-  bool in_bf16(const Gemm& g, const GemmRequest& request) {
-    return g.c.beta == 0 && g.c.stride == g.size.n && native(request);
-  }
-#endif
 };
 
 }  // namespace
