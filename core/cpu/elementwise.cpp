@@ -33,9 +33,8 @@ ImageLayout whole(const Tensor& x) {
 /// The layout of a loop over whole tensors of one shape: the private form that all operands
 /// share, else row-major. `zero_stays`: f(0...) = 0, so that padding channels stay zero.
 ImageLayout common_layout(bool zero_stays, std::initializer_list<const Tensor*> operands) {
-  const Tensor& first = **operands.begin();
-  const ImageLayout plain = whole(first);
-  const BlockedForm* form = blocked_form(first);
+  const ImageLayout plain = whole(**operands.begin());
+  const BlockedForm* form = blocked_form(**operands.begin());
   if (!form) return plain;
   const ImageLayout& a = form->layout();
   if (!zero_stays && a.channels % a.block != 0) return plain;
@@ -50,6 +49,7 @@ ImageLayout common_layout(bool zero_stays, std::initializer_list<const Tensor*> 
 template <class T, class F, class... X>
 void map_tensors(Allocator& allocator, bool zero_stays, F f, const Tensor& y, const X&... x) {
   const ImageLayout a = common_layout(zero_stays, {&x...});
+  if (a.layout == Layout::plain) return each(f, elements<T>(y), y.count(), elements<T>(x)...);
   const auto in_layout = [&](const auto&... in) {
     LayoutOutput out(allocator, y, a);
     each(f, out.data<T>(), a.count(), in.template data<T>()...);
@@ -62,12 +62,10 @@ template <class T, class F>
 void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastGeometry& g,
                     const Tensor& left, const Tensor& right, const Tensor& result) {
   if (g.same_shape()) return map_tensors<T>(allocator, zero_stays, f, result, left, right);
-  const T* a = elements<T>(left);
-  const T* b = elements<T>(right);
+  const T *a = elements<T>(left), *b = elements<T>(right);
   T* y = elements<T>(result);
   for_each_row(g, [&](const BroadcastRow& row) {
-    const T* u = a + row.a;
-    const T* v = b + row.b;
+    const T *u = a + row.a, *v = b + row.b;
     T* to = y + row.y;
     if (row.a_stride == 1 && row.b_stride == 1) {
       map(f, to, row.length, u, v);
@@ -121,13 +119,18 @@ bool holds(CompareOp op, auto a, auto b) {
                                        : order >= 0;
 }
 
+template <class T>
+void select_range(const bool* condition, const T* a, const T* b, T* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
+}
+
 class Elementwise final : public ElementwiseKernels, CpuKernels {
  public:
   using CpuKernels::CpuKernels;
 
   void fill(double value, const Tensor& y) override {
     visit(y.dtype(), [&]<class T>() {
-      T* to = static_cast<T*>(y.raw());
+      T* to = elements<T>(y);
       const T element = convert<T>(value);
       parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
         fill_range(element, to + begin, end - begin);
@@ -155,8 +158,7 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
                const Tensor& y) override {
     bool* to = static_cast<bool*>(y.raw());
     visit(in.a.dtype(), [&]<class T>() {
-      const T* u = static_cast<const T*>(in.a.raw());
-      const T* v = static_cast<const T*>(in.b.raw());
+      const T *u = elements<T>(in.a), *v = elements<T>(in.b);
       for_each_row(g, [&](const BroadcastRow& row) {
         for (int64_t i = 0; i < row.length; ++i) {
           to[row.y + i] =
@@ -169,17 +171,16 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
   void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override {
     const bool* choose = static_cast<const bool*>(condition.raw());
     visit(y.dtype(), [&]<class T>() {
-      const T* u = static_cast<const T*>(a.raw());
-      const T* v = static_cast<const T*>(b.raw());
-      T* to = static_cast<T*>(y.raw());
-      parallel_each(y.count(), pointwise_grain,
-                    [&](int64_t i, int) { to[i] = choose[i] ? u[i] : v[i]; });
+      const T *u = elements<T>(a), *v = elements<T>(b);
+      T* to = elements<T>(y);
+      parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+        select_range(choose + begin, u + begin, v + begin, to + begin, end - begin);
+      });
     });
   }
 
   void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) override {
-    const auto a = static_cast<float>(spec.a);
-    const auto b = static_cast<float>(spec.b);
+    const auto a = static_cast<float>(spec.a), b = static_cast<float>(spec.b);
     const auto run = [&](bool zero_stays, auto f) {
       visit_element("unary", y.dtype(),
                     [&]<class T>() { map_tensors<T>(allocator_, zero_stays, f, y, x); });
@@ -244,11 +245,10 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
   }
 
   void activation(ActivationSpec f, const Tensor& x, const Tensor& y) override {
-    const bool zero_stays = keeps_zero(f.kind);
     visit_element("activation", y.dtype(), [&]<class T>() {
       visit_activation(f.kind, [&]<class F>() {
         const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
-        map_tensors<T>(allocator_, zero_stays, value, y, x);
+        map_tensors<T>(allocator_, keeps_zero(f.kind), value, y, x);
       });
     });
   }

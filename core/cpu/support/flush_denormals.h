@@ -14,8 +14,12 @@ namespace whisker::cpu {
 /// During its lifetime, this thread replaces denormal f32 and f64 operands and results by zero.
 class FlushDenormals {
  public:
-  FlushDenormals() : previous_(control()) { set_control(previous_ | flush); }
-  ~FlushDenormals() { set_control(previous_); }
+  FlushDenormals() : previous_(control()) {
+    set_control(previous_ | flush);
+  }
+  ~FlushDenormals() {
+    set_control(previous_);
+  }
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 
