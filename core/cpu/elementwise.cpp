@@ -120,8 +120,8 @@ bool holds(CompareOp op, auto a, auto b) {
 }
 
 template <class T>
-void select_range(const bool* condition, const T* a, const T* b, T* y, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
+WHISKER_VECTORIZE void select_range(const bool* is_a, const T* a, const T* b, T* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = is_a[i] ? a[i] : b[i];
 }
 
 class Elementwise final : public ElementwiseKernels, CpuKernels {
