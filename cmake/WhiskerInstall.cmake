@@ -16,6 +16,7 @@ install(FILES "${PROJECT_BINARY_DIR}/core/generated/core/version.h"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/whisker/core")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/course" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker")
+install(PROGRAMS "${PROJECT_SOURCE_DIR}/docs/course/gpu/run_all.sh" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker/course/gpu")
 # Those that the guides name. Beside configs/, as in the sources: fetch_weights.sh reads configs/presets/pretrained.yaml.
 foreach(script fetch_cats_dogs.sh fetch_weights.sh install_packages.sh)
   install(PROGRAMS "${PROJECT_SOURCE_DIR}/scripts/${script}" DESTINATION "${CMAKE_INSTALL_DATADIR}/whisker/scripts")

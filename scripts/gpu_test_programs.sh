@@ -12,8 +12,10 @@ gpu_test_programs=(
   "data/whisker_data_loader_tests|DeviceLoader.* GpuDecodeCuda.*"
   "data/whisker_data_image_tests|DeviceImages.*"
 )
-# What asks cuDNN for algorithms and compiles them, which compute-sanitizer has nothing to say of.
+# What asks cuDNN for algorithms and compiles them, or builds programs of its own by nvcc: compute-sanitizer has nothing
+# to say of either.
 gpu_library_programs=(
+  "apps/course/whisker_course_tests|*WrongAnswers*/tensor_cores *WrongAnswers*/async_copy"
   "core/whisker_core_cuda_algorithm_tests|*"
   "core/whisker_core_cuda_attention_tests|*"
 )

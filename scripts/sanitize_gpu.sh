@@ -34,7 +34,7 @@ limits=(
   "racecheck|CudaMemoryShortage*.* CudaPersistentRecurrent.* CudaRecurrentLengths.ByPersistentKernels|"
   "racecheck|Recurrent.PaddingIsNeverRead CudaSequenceTraining.* SequenceTraining.AGpus* TrainingAlgorithms.*|"
   "racecheck|LayerTypesOn.* MemoryPredictionOn.* CudaGemm.AgreeWithTheReference CudaGemm.AgreeWithTheReferenceWhenTimed|"
-  "racecheck|CudaRecurrent*.InSixteenBits CudaRecurrent.ByTheFastestAlgorithm BenchmarkOn.CeilingsAreMeasured*|"
+  "racecheck|CudaRecurrent*.InSixteenBits BenchmarkOn.CeilingsAreMeasured*|"
   # It loses track of launches by nvJPEG.
   "racecheck|GpuDecodeCuda.*|"
   # They take it more than 350 seconds.
@@ -53,13 +53,12 @@ limits=(
   # It seems not to see what some kernels of cuDNN, cuBLASLt and nvJPEG write, and reports whoever reads it, in tests
   # whose values are those of the reference. Fresh memory holds NaN in these tests (tests/support/poisoned_memory.h; not
   # where they set memory options), so that what nobody wrote would show in their values. Left out is what reported a
-  # kernel, and ByTheFastestAlgorithm and TimedAgainstTheLibrary, whose time for searching the tool uses up; some
-  # reported copies alone.
+  # kernel; some reported copies alone.
   "initcheck|CudaConvolution.*Timed CudaConvolution.Follows* CudaConvolution.Gradients* CudaConvolution.Keeps*|"
-  "initcheck|CudaPersistentRecurrent.A* CudaPersistentRecurrent.Over* CudaPersistentRecurrent.Timed*|"
+  "initcheck|CudaPersistentRecurrent.A* CudaPersistentRecurrent.Over*|"
   "initcheck|NaN.InAnImage* NaN.InAFilterOrABias* NaNGradient.EndsWhereAFusedRelu*|"
   "initcheck|CudaSequenceTraining.* SequenceTraining.AGpus* CudaTraining.CapturedRuns* TorchvisionOn.Squeezenets*|"
-  "initcheck|CudaRecurrent.ByTheFastest* GpuDecodeCuda.*|"
+  "initcheck|GpuDecodeCuda.*|"
   "initcheck|CudaConvolution.*Tf32 CudaRecurrent.WithAProjection RecurrentTraces.*|--check-api-memory-access no"
   # These kernels run on the default stream, in memory that was poisoned on another before. Under the tool the poison
   # overwrites what they wrote in up to two of five cases, although the host waited for it and the device before it

@@ -156,11 +156,9 @@ void add_check(CLI::App& data, Invocation& invocation) {
     if (config) {
       std::function<void(const SequenceReport&)> write_report;
       if (file) {
-        write_report =
-            [&,
-             name =
-                 std::filesystem::path(config->data.train).lexically_normal().filename().string()](
-                const SequenceReport& report) { write_page(sequence_check_page(name, report)); };
+        write_report = [&, name = name_of_data(config->data.train)](const SequenceReport& report) {
+          write_page(sequence_check_page(name, report));
+        };
       }
       return report_on_sequences(*arguments, std::move(*config), true, *invocation.command,
                                  write_report);

@@ -1,10 +1,12 @@
 #include "apps/commands/data_page.h"
 
+#include "apps/terminal/inputs.h"
 #include "core/draw/html_table.h"
 #include "core/draw/markup.h"
 #include "core/draw/page.h"
 #include "core/error.h"
 #include "core/io/counted.h"
+#include "core/io/duration.h"
 #include "core/io/file.h"
 #include "core/io/text.h"
 #include "data/codec/decode.h"
@@ -14,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <vector>
 
@@ -151,6 +154,10 @@ std::string left_out_note(size_t all, size_t shown, std::string_view of, std::st
                                  command.empty() ? "" : fmt::format("; {} lists all", command)));
 }
 
+std::string dated_note(std::string_view done) {
+  return report_note(fmt::format("{} on {}.", done, local_time_text(std::time(nullptr))));
+}
+
 std::string bar_of(int64_t count, int64_t most) {
   return fmt::format(
       "<span class=\"sized\"><span class=\"bar\" style=\"width: calc({:.3f} * min(200px, 25vw))\">"
@@ -222,7 +229,7 @@ std::string ContactSheet::take() {
 
 std::string data_check_page(const ImageFolder& train, const ImageFolder* val,
                             const CheckResult& result, const std::string& said) {
-  const std::string name = train.root.lexically_normal().filename().string();
+  const std::string name = name_of_data(train.root);
   std::string body = classes_of_data(train, val) + sizes_of_data(train);
   // Duplicates come first in what the page has room for.
   ContactSheet sheet;
@@ -232,7 +239,9 @@ std::string data_check_page(const ImageFolder& train, const ImageFolder* val,
       name.empty() ? "Data" : "Data " + name,
       fmt::format("<p class=\"sentence\">{} in {}; {} cannot be read.</p>\n",
                   counted(result.images, "image"),
-                  counted(std::ssize(train.classes), "class", "classes"), result.bad.size()),
+                  counted(std::ssize(train.classes), "class", "classes"), result.bad.size()) +
+          (val ? report_note(fmt::format("Validation is {}.", name_of_data(val->root))) : "") +
+          dated_note("Checked"),
       body, data_check_mark);
 }
 

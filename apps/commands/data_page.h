@@ -40,6 +40,8 @@ std::string bar_of(int64_t count, int64_t most);
 std::string class_sizes_section(std::span<const std::string> classes,
                                 std::span<const int64_t> counts,
                                 std::span<const int64_t> val_counts, std::string_view of);
+/// "Checked on 2026-11-28 08:45:28 +01:00.", of now, with `done` for its first word.
+std::string dated_note(std::string_view done);
 /// Section "odd": names with their reasons, and `said` below.
 std::string odd_section(std::string_view heading,
                         std::span<const std::pair<std::string, std::string>> rows,

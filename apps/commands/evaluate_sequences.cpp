@@ -169,7 +169,9 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   for (EvaluatedExample& one : all) {
     const SequenceExample& example = data.examples[static_cast<size_t>(one.number)];
     one.path = example.place;
-    if (!arguments.report.empty()) one.shown = shown_text(example, network.signature().input);
+    if (arguments.report.empty()) continue;
+    one.shown = shown_text(example, network.signature().input);
+    one.curve = shown_curve(example, network.signature().input);
   }
   std::optional<int64_t> trained;
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);

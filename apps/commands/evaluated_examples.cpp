@@ -156,7 +156,9 @@ int EvaluatedFiles::write(const std::function<int()>& print,
   if (page_) {
     for (const EvaluatedExample& one : examples) {
       record.paths.push_back(one.path);
-      if (!one.shown.empty()) record.shown.push_back(one.shown);
+      if (one.shown.empty()) continue;
+      record.shown.push_back(one.shown);
+      record.curves.push_back(one.curve);
     }
     record.date = local_time_text(std::time(nullptr));
     page_->write(evaluation_report(std::move(record)));

@@ -26,6 +26,7 @@ struct EvaluatedExample {
   double loss = 0;                   ///< -log of the label's probability
   std::vector<float> probabilities;  ///< (classes)
   std::string shown = {};            ///< a text, or a row's values; "" for an image
+  std::vector<std::pair<double, double>> curve = {};  ///< see shown_curve()
 };
 
 /// The example that one row of probabilities is, without number and path.

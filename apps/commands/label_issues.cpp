@@ -148,7 +148,7 @@ std::string issues_json(const ImageFolder& images, std::span<const LabelIssue> i
 }
 
 std::string issues_page(const ImageFolder& images, std::span<const LabelIssue> issues,
-                        const std::string& said) {
+                        const std::string& said, const std::string& about) {
   ContactSheet sheet;
   for (const LabelIssue& one : issues) {
     sheet.add(
@@ -166,7 +166,7 @@ std::string issues_page(const ImageFolder& images, std::span<const LabelIssue> i
                                 "has all.",
                                 counted(sheet.left_out(), "image")));
   }
-  return report_page("Likely label errors", report_note(said),
+  return report_page("Likely label errors", report_note(said) + dated_note(about),
                      report_section("issues", "The least probable labels first", html),
                      label_issues_mark);
 }
@@ -213,7 +213,9 @@ int run_label_issues(LabelIssueArguments& arguments, Invocation& invocation) {
                                  : issues_csv(images, issues);
   print_result(result);
   if (page) {
-    page->write(issues_page(images, issues, said + "."));
+    const std::string about = fmt::format("Data {}; weights {}; judged", name_of_data(images.root),
+                                          weights_name(arguments.weights));
+    page->write(issues_page(images, issues, said + ".", about));
     outputs.commit(*page, "-o", sheet_format);
   }
   tell_notes(save_algorithms(device), invocation);

@@ -92,12 +92,18 @@ std::string columns_of_sequences(const SequenceDetails& details) {
 std::string series_of_sequences(const SequenceDetails& details) {
   if (details.drawn.empty()) return "";
   std::string charts;
+  std::vector<ChartMark> marks;
+  if (details.val_begin > 0) {
+    marks.push_back({.x = static_cast<double>(details.val_begin), .text = "validation"});
+  }
   for (const ChartSeries& one : details.drawn) {
-    charts += small_chart(one.name, "row", "value", {{.x = one.x, .y = one.y}});
+    charts += small_chart(one.name, "row", "value", {{.x = one.x, .y = one.y}}, marks);
   }
   return report_section(
       "series", "Over time",
-      charts_html(charts) + report_note("Of data.train; a gap is a row that cannot be used."));
+      charts_html(charts) +
+          report_note("Of data.train; a gap is a row that cannot be used. Of more than 600 "
+                      "rows some are drawn, evenly."));
 }
 
 // Long texts are cut by shown_text(); a page holds so many bytes of them.
@@ -135,11 +141,11 @@ std::string curves_of_sequences(const std::map<std::string, std::vector<ChartSer
     ++shown;
     charts += small_chart(name, "step", "value", series);
   }
-  return report_section("examples", "Examples of each class",
-                        charts_html(charts) +
-                            report_note("Each curve is a row, named by its line; of several values "
-                                        "a step the first.") +
-                            left_out_note(curves.size(), shown, "classes"));
+  return report_section(
+      "examples", "Examples of each class",
+      charts_html(charts) +
+          report_note("Each curve is a row, named by its line. " + std::string(curve_note)) +
+          left_out_note(curves.size(), shown, "classes"));
 }
 
 std::string examples_of_sequences(const SequenceReport& report, TextCards& cards) {
@@ -214,7 +220,9 @@ std::string sequence_check_page(const std::string& name, const SequenceReport& r
                      fmt::format("<p class=\"sentence\">{}; {} skipped.</p>\n",
                                  markup(without_folders(report.described)),
                                  counted(std::ssize(report.bad), "row is", "rows are")) +
-                         warnings_html(without_folders(notes_of_sequences(report))),
+                         report_note(report.details->validation) +
+                         warnings_html(without_folders(notes_of_sequences(report))) +
+                         dated_note("Checked"),
                      body, data_check_mark);
 }
 

@@ -4,6 +4,7 @@
 #include "apps/commands/study_target.h"
 #include "apps/study/builtin_networks.h"
 #include "apps/study/graph_page.h"
+#include "apps/study/memory_report.h"
 #include "apps/study/step_session.h"
 #include "apps/terminal/facts.h"
 #include "apps/terminal/terminal.h"
@@ -66,9 +67,10 @@ constexpr OutputFormat recording_format{.name = "a recording of study record"};
 
 int run_trace(const StudyArguments& arguments, const Invocation& invocation) {
   const Recording recording = record_target(arguments.target, false, invocation);
-  print_result(arguments.view.json ? fmt::format("{}\n", recording_json(recording))
-                                   : fmt::format("{}\n\n{}", recording.title,
-                                                 tape_listing(recording, arguments.view.width())));
+  print_result(arguments.view.json
+                   ? fmt::format("{}\n", recording_json(recording))
+                   : fmt::format("{}\n{}", wrapped_lines(recording.title, arguments.view.width()),
+                                 tape_listing(recording, arguments.view.width())));
   return 0;
 }
 
@@ -111,10 +113,15 @@ int run_record(const StudyArguments& arguments, const Invocation& invocation) {
   }
   Outputs outputs = make_outputs("study record", arguments.force, invocation);
   const std::unique_ptr<OutputFile> output = outputs.open("-o", path, recording_format);
+  // First, as the process' first step is that which times algorithms. What is assumed is said once.
+  Invocation quiet;
+  quiet.verbosity = -1;
+  const std::string memory = memory_of_target(arguments.target, quiet).json();
   const Recording recording =
       record_measured(arguments.target, true, invocation, &outputs).recording;
   const std::string json = arguments.view.json ? recording_json(recording) + "\n" : "";
   RecordingFile file = RecordingFile::of(recording);
+  file.metadata[MemoryReport::metadata_key] = memory;
   write_safetensors([&](std::span<const std::byte> bytes) { output->write(bytes); }, path.string(),
                     file.metadata, std::move(file.entries));
   outputs.commit(*output, "-o", recording_format);
@@ -160,9 +167,7 @@ int run_step(StudyArguments arguments, const Invocation& invocation) {
   const FrameOptions options{.width = arguments.view.width()};
   std::vector<size_t> shown;
   if (!arguments.view.json) {
-    const size_t width = options.width == 0 ? recording.title.size() + 1 : options.width;
-    const std::vector<std::string> title = wrap_text(recording.title, width, CutWords::longest);
-    print_result(fmt::format("{}\n\n", fmt::join(title, "\n")));
+    print_result(wrapped_lines(recording.title, options.width) + "\n");
   }
   if (!arguments.has_script) {
     StepSession session(frames, options);

@@ -36,6 +36,14 @@ int run_compare(CompareArguments arguments, const Invocation& invocation) {
          "study compare: B: expected a recording, a file of tensors, another TARGET, or what "
          "differs in A's (device=reference, precision=bf16), got nothing.");
   }
+  const std::string key = arguments.other.substr(0, arguments.other.find('=') + 1);
+  const bool of_step = key.empty() || key == "device=" || key == "precision=" || key == "seed=";
+  if (!a.expression.empty() && !of_step && !is_file(arguments.other)) {
+    fail(ErrorKind::usage,
+         "study compare -e: B: expected what differs (device=reference, precision=bf16, seed=1) "
+         "before the values, got {}.",
+         excerpt(arguments.other));
+  }
   StudyTarget b = a;
   const std::vector<std::string> overrides = a.arguments;
   if (is_file(a.name) && a.expression.empty()) a.arguments.clear();

@@ -3,7 +3,6 @@
 #include "apps/study/memory_report.h"
 #include "apps/terminal/facts.h"
 #include "core/io/file_ending.h"
-#include "core/io/text.h"
 
 #include <filesystem>
 #include <memory>
@@ -22,12 +21,6 @@ struct MemoryArguments {
 constexpr OutputFormat memory_svg{.name = "an SVG of study memory", .is_own = is_memory_svg};
 
 int run_memory(const MemoryArguments& arguments, const Invocation& invocation) {
-  if (file_ending(arguments.target.name) == ".safetensors" && arguments.target.expression.empty()) {
-    fail(ErrorKind::usage,
-         "study memory: {}: a recording does not hold the allocator's books. Name what it was "
-         "recorded of.",
-         excerpt(arguments.target.name));
-  }
   const std::filesystem::path path = arguments.output;
   if (!path.empty() && file_ending(path) != ".svg") {
     fail(ErrorKind::usage, "study memory: -o: expected a name ending in .svg, got '{}'",
@@ -37,7 +30,7 @@ int run_memory(const MemoryArguments& arguments, const Invocation& invocation) {
   std::unique_ptr<OutputFile> file;
   if (!path.empty()) file = outputs.open("-o", path, memory_svg);
   const MemoryReport report =
-      MemoryReport::of(study_step(arguments.target, invocation, file ? &outputs : nullptr));
+      memory_of_target(arguments.target, invocation, file ? &outputs : nullptr);
   if (file) {
     file->write(report.svg());
     outputs.commit(*file, "-o", memory_svg);
@@ -47,6 +40,14 @@ int run_memory(const MemoryArguments& arguments, const Invocation& invocation) {
 }
 
 }  // namespace
+
+MemoryReport memory_of_target(const StudyTarget& target, const Invocation& invocation,
+                              Outputs* outputs) {
+  if (!is_recording(target)) return MemoryReport::of(study_step(target, invocation, outputs));
+  refuse_recording_options(target);
+  if (outputs) outputs->add_input(target.name);
+  return MemoryReport::read(SafetensorsFile::open(target.name));
+}
 
 void add_memory_command(CLI::App& study, Invocation& invocation) {
   const auto arguments = std::make_shared<MemoryArguments>();

@@ -5,11 +5,13 @@
 #include "apps/study/builtin_networks.h"
 #include "apps/terminal/terminal.h"
 #include "core/backend/backend.h"
+#include "core/io/counted.h"
 #include "core/io/file_ending.h"
 #include "core/io/text.h"
 #include "core/ops/checks.h"
 #include "core/trace/recording_file.h"
 #include "layers/builder/presets.h"
+#include "train/data/run_data.h"
 #include "train/experiment.h"
 #include "train/planning/benchmark.h"
 #include "train/resolve_config.h"
@@ -45,19 +47,44 @@ void tell_assumed(const StudyStep& step, const Invocation& invocation) {
   tell(fmt::format("study: {}\n", step.assumed));
 }
 
-bool is_recording(const StudyTarget& target) {
-  return target.expression.empty() && file_ending(target.name) == ".safetensors";
+// What expected_build() takes where there are no data to look at, a line; "" where there are.
+std::string assumed_sizes(const Config& config, const StudyOptions& given) {
+  std::error_code error;
+  if (std::filesystem::exists(config.data.train, error)) return "";
+  const BuildOptions build = expected_build(config);
+  std::vector<std::string> sizes, options;
+  if (given.classes == 0 && build.classes > 0 && !build.every_step) {
+    sizes.push_back(counted(build.classes, "class"));
+    options.emplace_back("--classes N");
+  }
+  if (build.vocabulary > 0 && config.data.text.max_vocabulary == 0) {
+    sizes.push_back(fmt::format("a vocabulary of {} tokens", build.vocabulary));
+    options.emplace_back("data.text.max_vocabulary=N");
+  }
+  if (build.batch_axis == 1 && config.data.kind != DataKind::series && given.steps == 0) {
+    sizes.push_back(fmt::format("sequences of {} steps", build.input[0]));
+    options.emplace_back("--steps N");
+  }
+  if (sizes.empty()) return "";
+  return fmt::format(
+      "assumed, with nothing at data.train: {}; {} or data.train=PATH decides otherwise",
+      fmt::join(sizes, ", "), fmt::join(options, ", "));
 }
 
 StudyStep network_step(ShownConfig shown, StudyOptions options, const Invocation& invocation) {
   Config config = resolve_config(std::move(shown.config));
   if (options.classes == 0) options.classes = shown.classes;
+  const std::string sizes = assumed_sizes(config, options);
+  if (!sizes.empty() && invocation.verbosity >= 0) tell(fmt::format("study: {}\n", sizes));
   const Device device = chosen_device(config.device, invocation);
   options.tensor = {.dtype = compute_dtype(config.precision, device), .device = device};
   configure_backend(config, options.tensor.device);
   std::string assumed = fmt::format("inputs are random numbers of seed={}", config.seed);
   if (config.init.from.empty()) {
     assumed += ", weights those that training begins with; init.from=WEIGHTS decides otherwise";
+  }
+  if (config.loss.class_weights == ClassWeighting::balanced) {
+    assumed += "; all classes weigh the same, as loss.class_weights needs the data's counts";
   }
   const auto network = std::make_shared<StudyNetwork>(std::move(config), options);
   if (invocation.verbosity >= 0) {
@@ -118,15 +145,6 @@ StudyStep expression_step(const std::string& formula, const std::vector<NamedFor
           .run = [expression](StepObserver& recorder) { expression->run(recorder); }};
 }
 
-Recording read_recording_file(const StudyTarget& target) {
-  if (!target.arguments.empty()) {
-    fail(ErrorKind::usage,
-         "study: {}: a recording is shown as it is: overrides go with a YAML file.",
-         excerpt(target.arguments[0]));
-  }
-  return read_recording(SafetensorsFile::open(target.name));
-}
-
 [[noreturn]] void refuse_target(const std::string& name) {
   std::vector<std::string> known = builtin_network_names();
   const std::vector<std::string> presets = preset_names();
@@ -181,6 +199,17 @@ void refuse_network_options(const StudyOptions& given, const std::string& target
   }
 }
 
+bool is_recording(const StudyTarget& target) {
+  return target.expression.empty() && file_ending(target.name) == ".safetensors";
+}
+
+void refuse_recording_options(const StudyTarget& target) {
+  refuse_network_options(target.network, fmt::format("the recording {}", excerpt(target.name)));
+  if (target.arguments.empty()) return;
+  fail(ErrorKind::usage, "study: {}: a recording is shown as it is: overrides go with a YAML file.",
+       excerpt(target.arguments[0]));
+}
+
 void add_target(CLI::App* command, StudyTarget& target) {
   command->add_option("TARGET", target.name,
                       fmt::format("YAML file, preset, file of study record, or one of {}",
@@ -227,9 +256,9 @@ ShownConfig read_study_config(const StudyTarget& target, const Invocation& invoc
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs) {
   if (is_recording(target)) {
-    refuse_network_options(target.network, fmt::format("the recording {}", excerpt(target.name)));
+    refuse_recording_options(target);
     if (outputs) outputs->add_input(target.name);
-    return read_recording_file(target);
+    return read_recording(SafetensorsFile::open(target.name));
   }
   const StudyStep step = study_step(target, invocation, outputs);
   if (values) tell_assumed(step, invocation);

@@ -16,6 +16,7 @@
 namespace whisker {
 
 class ReluDecisions;
+struct MemoryReport;
 
 struct StudyTarget {
   std::string name;                    ///< TARGET
@@ -45,6 +46,10 @@ void add_json_option(CLI::App* command, StudyView& view);
 void add_network_options(CLI::App* command, StudyTarget& target, const char* batch);
 /// Throws usage where one of them is given for a target that takes none.
 void refuse_network_options(const StudyOptions& given, const std::string& target);
+/// Whether the target is a file of study record.
+bool is_recording(const StudyTarget& target);
+/// Throws usage for overrides and for what refuse_network_options() refuses.
+void refuse_recording_options(const StudyTarget& target);
 /// Takes seed=N out of the bindings of a formula; 0 where there is none. Throws usage for what is
 /// no number.
 uint64_t take_seed(std::vector<std::string>& bindings);
@@ -70,6 +75,10 @@ StudyStep study_step(const StudyTarget& target, const Invocation& invocation,
 /// what study_step() does.
 Recording record_target(const StudyTarget& target, bool values, const Invocation& invocation,
                         Outputs* outputs = nullptr);
+
+/// Where the memory of the target's step goes; a file's as it was recorded.
+MemoryReport memory_of_target(const StudyTarget& target, const Invocation& invocation,
+                              Outputs* outputs = nullptr);
 
 struct MeasuredStep {
   Recording recording;

@@ -3,6 +3,7 @@
 #include "core/io/counted.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/io/text_table.h"
 #include "core/trace/gradient_paths.h"
 
 #include <charconv>
@@ -109,8 +110,8 @@ int run_why(WhyArguments arguments, const Invocation& invocation) {
     paths.write_json(json, recording);
     print_result(json.end_object().str() + "\n");
   } else {
-    print_result(
-        fmt::format("{}\n\n{}", recording.title, paths.text(recording, arguments.view.width())));
+    print_result(fmt::format("{}\n{}", wrapped_lines(recording.title, arguments.view.width()),
+                             paths.text(recording, arguments.view.width())));
   }
   return 0;
 }

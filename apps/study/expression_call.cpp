@@ -114,7 +114,8 @@ std::vector<int64_t> ExpressionCall::integers(const char* name, int64_t low, int
     const std::optional<int64_t> integer =
         number ? integer_in(*number, low, high) : std::optional<int64_t>();
     if (!integer) {
-      refuse(fmt::format("{}: expected {} as integers in {} to {}", call_.text, name, low, high));
+      refuse(fmt::format("{}: expected {} as integers in {} to {}, got {}", call_.text, name, low,
+                         high, number ? fmt::to_string(*number) : "something else"));
     }
     result.push_back(*integer);
   };

@@ -37,11 +37,7 @@ size_t GradcheckReport::wrong() const {
 
 std::string GradcheckReport::text(size_t width) const {
   std::string text;
-  const auto add_lines = [&](const std::string& line) {
-    text += width == 0
-                ? line + "\n"
-                : fmt::format("{}\n", fmt::join(wrap_text(line, width, CutWords::never), "\n  "));
-  };
+  const auto add_lines = [&](const std::string& line) { text += wrapped_lines(line, width, "  "); };
   if (!heading.empty()) {
     add_lines(heading);
     text += '\n';

@@ -16,8 +16,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 namespace whisker {
 namespace {
 
@@ -201,13 +199,7 @@ std::string GradientFlow::text(size_t width) const {
                std::isnan(dead) ? "" : fmt::format("{:.0f} of {}", dead, one.units)});
   }
   text += table.str("  ", width);
-  const auto add = [&](const std::string& sentence) {
-    if (width == 0) {
-      text += sentence + "\n";
-    } else {
-      text += fmt::format("{}\n", fmt::join(wrap_text(sentence, width, CutWords::longest), "\n"));
-    }
-  };
+  const auto add = [&](const std::string& sentence) { text += wrapped_lines(sentence, width); };
   text += "\n";
   add(fmt::format(
       "gradient: norm at the layer's result, of the mean loss of the step's last batch (of rank "

@@ -124,8 +124,8 @@ std::vector<BlockMemory> MemoryReport::blocks() const {
 
 std::string MemoryReport::text(size_t width) const {
   const MemorySample& highest = samples[peak()];
-  std::string text = fmt::format("{}\n\npeak {}, at {} {}\n", title, bytes_of(peak_bytes()),
-                                 peak() + 1, place_of(highest));
+  std::string text = fmt::format("{}\npeak {}, at {} {}\n", wrapped_lines(title, width),
+                                 bytes_of(peak_bytes()), peak() + 1, place_of(highest));
   TextTable at_peak({"at the peak", ">bytes", ">%"});
   const auto percent = [&](int64_t bytes) {
     return fmt::format("{:.1f}", 100 * static_cast<double>(bytes) /
@@ -195,8 +195,9 @@ std::string MemoryReport::json() const {
   json.list("steps", samples, [&](const MemorySample& one) {
     json.begin_object().field("operator", one.name).field("layer", one.layer);
     json.field("backward", one.backward).field("keeps_bytes", one.keeps);
+    json.field("recomputable_bytes", one.recomputable);
     json.field("kept_bytes", one.kept).field("live_bytes", one.after.allocated);
-    json.field("peak_bytes", one.peak);
+    json.field("peak_bytes", one.peak).field("peak_tensor_bytes", one.peak_tensors);
     for (int i = 0; i < memory_category_count; ++i) {
       const auto category = static_cast<MemoryCategory>(i);
       json.field(fmt::format("{}_bytes", name_of(category)), held_as(one.after, category));

@@ -3,6 +3,7 @@
 
 #include "apps/study/memory_recorder.h"
 #include "apps/study/study_step.h"
+#include "core/io/safetensors.h"
 
 #include <cstdint>
 #include <string>
@@ -26,6 +27,11 @@ struct MemoryReport {
 
   /// The report of the second step of two: the first pays for what is made once.
   static MemoryReport of(const StudyStep& step);
+  /// Under which a recording's metadata hold json().
+  static constexpr const char* metadata_key = "memory";
+  /// The report in a recording. Throws checkpoint, naming the file, where it has none or a number
+  /// does not fit.
+  static MemoryReport read(const SafetensorsFile& file);
 
   size_t peak() const;  ///< the sample with the highest peak, the first of equal ones
   int64_t peak_bytes() const { return samples[peak()].peak; }

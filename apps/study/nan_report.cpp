@@ -37,7 +37,7 @@ void add_tensor(TextTable& table, const std::string& what, const TapeOutput& out
   if (values.known()) {
     const TensorStatistics s = values.summary();
     const bool any = s.not_finite < output.shape.count();  // of finite values
-    for (const double one : {s.minimum, s.maximum, s.mean, s.deviation, s.norm}) {
+    for (const double one : {s.minimum, s.maximum, s.mean, s.deviation}) {
       cells.push_back(any ? number(one) : "");
     }
     cells.push_back(fmt::format("{}", s.not_finite));
@@ -106,11 +106,6 @@ std::string way_there(const Recording& recording, const NonFiniteOrigin& origin,
   return table.str("  ", width);
 }
 
-std::string wrapped(const std::string& text, size_t width) {
-  if (width == 0) return text + "\n";
-  return fmt::format("{}\n", fmt::join(wrap_text(text, width, CutWords::longest), "\n"));
-}
-
 }  // namespace
 
 NanReport NanReport::of(const KeptStep& kept, const std::string& file, Device device,
@@ -158,13 +153,13 @@ std::vector<std::string> NanReport::sentences() const {
 }
 
 std::string NanReport::text(size_t width) const {
-  std::string text = wrapped(
+  std::string text = wrapped_lines(
       fmt::format("{}: epoch {}, step {}, batch {} of the run{}: {} was NaN or Inf",
                   printable(file), step.epoch, step.step, step.batch,
                   step.rank > 0 ? fmt::format(", rank {}'s part", step.rank) : "", step.what),
       width);
   if (recording) {
-    text += wrapped(
+    text += wrapped_lines(
         fmt::format(
             "the step ran again in {}{}", recording->title,
             step.loss_scale == 1 ? "" : fmt::format(", at the loss scale {:.4g}", step.loss_scale)),
@@ -179,12 +174,12 @@ std::string NanReport::text(size_t width) const {
       found = fmt::format("the gradient that {} gives to {}, backwards", label,
                           printable(recording->label(origin->target.entry)));
     }
-    text += "\n" + wrapped(fmt::format("first NaN or Inf: {}{}{}", found,
-                                       entry.layer.empty() ? "" : ", layer ", entry.layer),
-                           width);
-    if (!place.empty()) text += wrapped("  " + printable(place), width);
-    TextTable table({"tensor", "shape", "dtype", ">minimum", ">maximum", ">mean", ">deviation",
-                     ">norm", ">NaN or Inf"});
+    text += "\n" + wrapped_lines(fmt::format("first NaN or Inf: {}{}{}", found,
+                                             entry.layer.empty() ? "" : ", layer ", entry.layer),
+                                 width);
+    if (!place.empty()) text += wrapped_lines("  " + printable(place), width);
+    TextTable table(
+        {"tensor", "shape", "dtype", ">minimum", ">maximum", ">mean", ">deviation", ">NaN or Inf"});
     each_tensor(*recording, *origin,
                 [&](std::string_view, const std::string& name, const TapeOutput& output,
                     const RecordedValues& values) { add_tensor(table, name, output, values); });
@@ -192,7 +187,7 @@ std::string NanReport::text(size_t width) const {
   } else {
     text += "\n";
   }
-  for (const std::string& one : sentences()) text += wrapped(one, width);
+  for (const std::string& one : sentences()) text += wrapped_lines(one, width);
   if (origin && origin->where != Where::operand) {
     text += fmt::format("\nthe way there\n{}", way_there(*recording, *origin, width));
   }

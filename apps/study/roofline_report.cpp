@@ -12,8 +12,6 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 namespace whisker {
 namespace {
 
@@ -142,12 +140,8 @@ std::string RooflineReport::reason(const RooflinePass& pass) const {
 }
 
 std::string RooflineReport::text(size_t width) const {
-  const auto lines = [&](const std::string& text) {
-    return width == 0
-               ? text + "\n"
-               : fmt::format("{}\n", fmt::join(wrap_text(text, width, CutWords::never), "\n  "));
-  };
-  std::string text = title + "\n\n";
+  const auto lines = [&](const std::string& text) { return wrapped_lines(text, width, "  "); };
+  std::string text = wrapped_lines(title, width) + "\n";
   text += lines(fmt::format(
       "ceilings: {:.4g} GFLOP/s in a large product, {:.4g} GB/s in a large copy; operators of more "
       "than {:.3g} operations per byte are bound by compute; {:.2g} us for one element",
@@ -176,6 +170,11 @@ std::string RooflineReport::text(size_t width) const {
   text += fmt::format("\n{}: {:.3g} ms, at the ceilings {:.3g} ms{}\n",
                       counted(static_cast<int64_t>(passes.size()), "pass"), all, floor_ms,
                       all > 0 ? fmt::format(" ({:.0f} %)", 100 * floor_ms / all) : std::string());
+  if (std::ranges::any_of(passes, [](const RooflinePass& one) { return one.fraction() > 1; })) {
+    text += lines(
+        "above 100 %: operands were still in caches, or the algorithm needs fewer operations than "
+        "are counted, as Winograd's");
+  }
   const std::vector<size_t> low = far_below();
   if (low.empty()) return text;
   text += "\nbelow 20 % of their ceiling, and at least 1 % of the time:\n";

@@ -128,7 +128,9 @@ Tensor StudyNetwork::loss() const {
     return cross_entropy(outputs.reshape({-1, outputs.extent(-1)}), labels_.reshape({-1}),
                          {.label_smoothing = config_.loss.label_smoothing});
   }
-  const Tensor target = labels_.to(outputs.dtype()).reshape(outputs.shape());
+  Tensor target = labels_.to(outputs.dtype()).reshape(outputs.shape());
+  const double smoothing = config_.loss.label_smoothing;
+  if (smoothing > 0) target = affine(target, 1 - smoothing, smoothing / 2);
   return binary_cross_entropy_with_logits(outputs, target);
 }
 

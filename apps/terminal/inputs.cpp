@@ -293,6 +293,11 @@ std::string common_folder(const std::vector<std::string>& words) {
   return common ? common->string() : "";
 }
 
+std::string name_of_data(const std::filesystem::path& path) {
+  const std::filesystem::path folder = std::filesystem::absolute(path) / "";
+  return folder.lexically_normal().parent_path().filename().string();
+}
+
 std::string bare_reason(const std::string& path, const std::string& reason) {
   for (const std::string& name : {path, printable(path)}) {
     if (reason.starts_with(name + ": ")) return reason.substr(name.size() + 2);

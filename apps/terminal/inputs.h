@@ -8,6 +8,7 @@
 #include "data/files/path_finder.h"
 
 #include <deque>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -109,6 +110,9 @@ class InputNames {
 /// The folder that all files among `words` lie in; "" where there is none. Other words are folders
 /// and `-`.
 std::string common_folder(const std::vector<std::string>& words);
+
+/// The name of a file or folder, of "." too, without the folders before it.
+std::string name_of_data(const std::filesystem::path& path);
 
 /// `reason` without the file's name at its beginning.
 std::string bare_reason(const std::string& path, const std::string& reason);

@@ -1,6 +1,8 @@
 #include "apps/terminal/sequence_details.h"
 
+#include "apps/terminal/inputs.h"
 #include "core/io/hash.h"
+#include "core/io/text.h"
 #include "data/sequences/series.h"
 #include "train/data/sequence_sets.h"
 #include "train/inference/shown_example.h"
@@ -34,6 +36,7 @@ class Details {
 
   void add() {
     details_.of = data_.signature.examples();
+    details_.validation = validation_text();
     for (const int64_t label :
          data_.signature.classes.empty() ? std::span<const int64_t>() : read_.val_labels) {
       ++details_.val_per_class[data_.signature.classes[static_cast<size_t>(label)]];
@@ -51,6 +54,19 @@ class Details {
   }
 
  private:
+  std::string validation_text() const {
+    const DataConfig& data = config_.data;
+    if (!data.val.empty()) {
+      return fmt::format("Validation is data.val, {}.", name_of_data(data.val));
+    }
+    const bool by_class = !data_.signature.classes.empty() && !data_.train_examples.empty();
+    return by_class
+               ? fmt::format("Validation is {} of each class (data.val_split), chosen by seed={}.",
+                             data.val_split, config_.seed)
+               : fmt::format("Validation is the last {} of the data (data.val_split).",
+                             data.val_split);
+  }
+
   Example shown(int64_t index, bool in_val) const {
     const auto at = static_cast<size_t>(index);
     const SequenceExample& example = (in_val ? data_.val_examples : data_.train_examples)[at];
@@ -59,26 +75,6 @@ class Details {
             .shown = shown_text(example, data_.signature.input),
             .of_class = data_.signature.classes[static_cast<size_t>(label)],
             .in_val = in_val};
-  }
-
-  // Rows that nobody reads as numbers.
-  bool is_long(int64_t index) const {
-    const auto* rows = std::get_if<RowsInput>(&data_.signature.input);
-    constexpr int64_t most_read = 20;
-    return rows && rows->names.empty() &&
-           std::ssize(data_.train_examples[static_cast<size_t>(index)].values) > most_read;
-  }
-
-  // The first value of each step.
-  void add_curve(int64_t index, std::vector<ChartSeries>& curves) const {
-    const SequenceExample& row = data_.train_examples[static_cast<size_t>(index)];
-    const auto features = static_cast<size_t>(std::get<RowsInput>(data_.signature.input).features);
-    ChartSeries& curve = curves.emplace_back();
-    curve.name = row.place.substr(row.place.rfind(':') + 1);
-    for (size_t i = 0; i < row.values.size(); i += features) {
-      curve.x.push_back(static_cast<double>(i / features + 1));
-      curve.y.push_back(row.values[i]);
-    }
   }
 
   // A few of each class, evenly over the data.
@@ -94,10 +90,13 @@ class Details {
       const size_t count = std::min(each, of_class[c].size());
       for (size_t i = 0; i < count; ++i) {
         const int64_t index = of_class[c][(2 * i + 1) * of_class[c].size() / (2 * count)];
-        if (is_long(index)) {
-          add_curve(index, details_.curves[data_.signature.classes[c]]);
-        } else {
+        const SequenceExample& example = data_.train_examples[static_cast<size_t>(index)];
+        const auto curve = shown_curve(example, data_.signature.input);
+        if (curve.empty()) {
           details_.examples[data_.signature.classes[c]].push_back(shown(index, false));
+        } else {
+          const std::string line = example.place.substr(example.place.rfind(':') + 1);
+          details_.curves[data_.signature.classes[c]].push_back(line_of(line, curve));
         }
       }
     }
@@ -165,7 +164,7 @@ class Details {
     for (const Group& group : groups) details_.copies.push_back(copies_of(group));
   }
 
-  void add_column(std::string name, std::string part, const std::vector<double>& values) {
+  void add_column(std::string name, std::string part, std::span<const double> values) {
     Column column{.name = std::move(name), .part = std::move(part)};
     double sum = 0, squares = 0;
     for (const double value : values) {
@@ -212,16 +211,24 @@ class Details {
     for (const bool in_val : {false, true}) {
       if (in_val && split) continue;
       const std::string& path = in_val ? config_.data.val : config_.data.train;
-      const char* const part = in_val  ? "validation"
-                               : split ? "training and validation"
-                                       : "training";
       const Series series = read_series(path, input, 1, rules);
+      const int64_t cut =
+          split ? first_validation_row(series.rows(), config_.data.val_split) : series.rows();
+      if (split) {
+        details_.val_begin = cut + 1;
+        details_.validation = fmt::format(
+            "Validation begins at row {} of {}: the last {} of the rows (data.val_split). Its "
+            "windows may begin before.",
+            grouped(cut + 1), grouped(series.rows()), config_.data.val_split);
+      }
       const auto names = input.columns;
       for (size_t column = 0; column < names.size(); ++column) {
         std::vector<double> values;
         for (int64_t row = 0; row < series.rows(); ++row) values.push_back(series.at(row, column));
         const std::string name = column < input.names.size() ? input.names[column] : names[column];
-        add_column(name, part, values);
+        const std::span all(values);
+        add_column(name, in_val ? "validation" : "training", all.first(static_cast<size_t>(cut)));
+        if (split) add_column(name, "validation", all.subspan(static_cast<size_t>(cut)));
         if (in_val || column >= most_drawn) continue;
         ChartSeries drawn{.name = name};
         const int64_t every = (series.rows() + most_points - 1) / most_points;

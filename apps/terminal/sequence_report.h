@@ -24,7 +24,7 @@ struct SequenceDetails {
     int64_t count = 0;          ///< all
   };
   struct Column {
-    std::string name, part;  ///< "training", "validation", or both
+    std::string name, part;  ///< "training" or "validation"
     int64_t values = 0, missing = 0;
     double least = 0, mean = 0, most = 0, deviation = 0;
   };
@@ -38,6 +38,8 @@ struct SequenceDetails {
   std::vector<Column> columns = {};                             ///< of rows and series
   std::map<std::string, std::vector<ChartSeries>> curves = {};  ///< long rows, in place of examples
   std::vector<ChartSeries> drawn = {};  ///< columns of a series, over its rows
+  int64_t val_begin = 0;                ///< row of a series, from 1; 0: data.val is another file
+  std::string validation = {};          ///< a sentence on what validates
 };
 
 struct SequenceReport {

@@ -9,9 +9,7 @@
 // that identifies the request; lookup compares it as a whole, so unknown rows are never found:
 //   {"cudnn":91900,"cublas_lt":130100,"kernels":2,"device":"NVIDIA H200",
 //    "convolutions":{"forward bf16 x(256,56,56,64) ...":"engine 34 knobs 2:1"},
-//    "products":{"bf16 256x512 ...":"5f0a..."},
-//    "recurrent":{"lstm bf16 x(128,64,256) ...":"standard","layers lstm bf16 ...":"persistent
-//    kernels"}}
+//    "products":{"bf16 256x512 ...":"5f0a..."}}
 //   {"library":"oneDNN 2.6.3","isa":39,"threads":2,
 //    "convolutions":{"forward x(8,56,56,64) blocked w(64,3,3,64) ...":"winograd"}}
 // The class that chose an algorithm parses its name. A name without meaning is refused where the

@@ -42,6 +42,8 @@ class ConvPoolKernels {
  public:
   virtual ~ConvPoolKernels() = default;
 
+  /// False where the operator is to run unfused.
+  virtual bool takes(const ConvPoolGeometry& g) = 0;
   /// y (N, pool.h_out, pool.w_out, c_out) = f(largest of each window of x * w + b). `workspace`
   /// (u8) is as PoolingKernels' for g.pool.
   virtual void forward(const ConvPoolGeometry& g, const AffineInputs& in, const Tensor& y,

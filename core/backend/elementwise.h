@@ -6,6 +6,26 @@
 
 namespace whisker {
 
+/// Whether a op b holds.
+template <class T>
+constexpr bool compares(CompareOp op, T a, T b) {
+  switch (op) {
+    case CompareOp::equal:
+      return a == b;
+    case CompareOp::not_equal:
+      return a != b;
+    case CompareOp::less:
+      return a < b;
+    case CompareOp::less_equal:
+      return a <= b;
+    case CompareOp::greater:
+      return a > b;
+    case CompareOp::greater_equal:
+      return a >= b;
+  }
+  return false;
+}
+
 struct BinaryInputs {
   const Tensor& a;
   const Tensor& b;

@@ -6,12 +6,15 @@
 #include "core/tensor/tensor.h"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace whisker {
 
 /// Updates are PyTorch's (torch.optim.SGD, Adam, AdamW, RMSprop), written out in
-/// docs/reference/optimizers.md. With state->applies == 0 nothing changes.
-struct OptimizerStep {
+/// docs/reference/optimizers.md. With state->applies == 0 nothing changes. Kernels hold tensors by
+/// another Handle.
+template <class Handle>
+struct BasicOptimizerStep {
   OptimizerKind kind = OptimizerKind::sgd;
   bool nesterov = false;
   bool centered = false;
@@ -25,17 +28,25 @@ struct OptimizerStep {
   /// In device memory: learning rate, gradient_factor, steps (1 at the first), bias corrections.
   const StepState* state = nullptr;
   /// f64 (groups, 2): factor of the learning rate, weight decay.
-  Tensor groups = {};
-  Tensor block_group = {};  ///< u8, the group of each 256-byte block of `value`
+  Handle groups = {};
+  Handle block_group = {};  ///< u8, the group of each 256-byte block of `value`
   // Flat, all of one count.
-  Tensor value = {};     ///< f32 (or f64)
-  Tensor gradient = {};  ///< as `value`, or bf16, or f16
-  Tensor compute = {};   ///< undefined, or bf16 or f16: the new value rounded, written beside it
+  Handle value = {};     ///< f32 (or f64)
+  Handle gradient = {};  ///< as `value`, or bf16, or f16
+  Handle compute = {};   ///< undefined, or bf16 or f16: the new value rounded, written beside it
   /// Moments are as `value`, or undefined, as the kind needs. moment1: momentum buffer (sgd,
   /// rmsprop; overwritten by step 1), mean of gradients (adam). moment2: mean of squares (adam,
   /// rmsprop). moment3: mean of gradients (centered rmsprop).
-  Tensor moment1 = {}, moment2 = {}, moment3 = {};
+  Handle moment1 = {}, moment2 = {}, moment3 = {};
+
+  auto map(auto&& fn) const {
+    return BasicOptimizerStep<std::decay_t<decltype(fn(value))>>{
+        kind,      nesterov,     centered,    decoupled_decay, momentum,    beta1,
+        beta2,     epsilon,      clip_value,  state,           fn(groups),  fn(block_group),
+        fn(value), fn(gradient), fn(compute), fn(moment1),     fn(moment2), fn(moment3)};
+  }
 };
+using OptimizerStep = BasicOptimizerStep<Tensor>;
 
 /// average = d average + (1 - d) value, with d = decay, or with `warmup` min(decay, (1 + n) / (10 +
 /// n)) in the n-th update (Polyak and Juditsky 1992). Flat tensors of one count and dtype.

@@ -13,7 +13,6 @@
 #include "core/vectorize.h"
 
 #include <algorithm>
-#include <compare>
 #include <initializer_list>
 #include <type_traits>
 
@@ -108,17 +107,6 @@ WHISKER_VECTORIZE void fill_range(T value, T* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] = value;
 }
 
-/// Of a pair with a NaN `not_equal` alone holds.
-bool holds(CompareOp op, auto a, auto b) {
-  const std::partial_ordering order = a <=> b;
-  return op == CompareOp::equal        ? order == 0
-         : op == CompareOp::not_equal  ? order != 0
-         : op == CompareOp::less       ? order < 0
-         : op == CompareOp::less_equal ? order <= 0
-         : op == CompareOp::greater    ? order > 0
-                                       : order >= 0;
-}
-
 template <class T>
 WHISKER_VECTORIZE void select_range(const bool* is_a, const T* a, const T* b, T* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] = is_a[i] ? a[i] : b[i];
@@ -162,7 +150,7 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
       for_each_row(g, [&](const BroadcastRow& row) {
         for (int64_t i = 0; i < row.length; ++i) {
           to[row.y + i] =
-              holds(op, widen(u[row.a + i * row.a_stride]), widen(v[row.b + i * row.b_stride]));
+              compares(op, widen(u[row.a + i * row.a_stride]), widen(v[row.b + i * row.b_stride]));
         }
       });
     });

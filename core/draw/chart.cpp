@@ -277,6 +277,15 @@ class ChartDrawing {
 
 }  // namespace
 
+ChartSeries line_of(std::string name, std::span<const std::pair<double, double>> points) {
+  ChartSeries line{.name = std::move(name)};
+  for (const auto& [x, y] : points) {
+    line.x.push_back(x);
+    line.y.push_back(y);
+  }
+  return line;
+}
+
 std::string chart_svg(const Chart& chart) {
   return ChartDrawing(chart).svg();
 }

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -21,6 +23,9 @@ struct ChartSeries {
   std::vector<double> x = {}, y = {};    ///< as many; what is not finite leaves a gap
   std::vector<std::string> labels = {};  ///< of points; empty or as many
 };
+
+/// A line through points (x, y).
+ChartSeries line_of(std::string name, std::span<const std::pair<double, double>> points);
 
 struct ChartAxis {
   std::string label = {};

@@ -44,10 +44,16 @@ class ChartScale {
   std::vector<double> ticks() const;
   std::string text(double value) const {
     return axis_.bytes ? human_bytes(static_cast<uint64_t>(std::max(value, 0.0)))
-                       : fmt::format("{:.4g}", value);
+                       : fmt::format("{:.{}g}", value, digits());
   }
 
  private:
+  // So many that neighbouring ticks differ where the range is small beside its values.
+  int digits() const {
+    if (axis_.log) return 4;
+    const double ticks = 10 * std::max(std::abs(low_), std::abs(high_)) / (high_ - low_);
+    return std::clamp(static_cast<int>(std::ceil(std::log10(ticks))) + 1, 4, 12);
+  }
   double along(double value) const { return axis_.log ? std::log10(value) : value; }
 
   const ChartAxis& axis_;

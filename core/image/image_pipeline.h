@@ -42,9 +42,9 @@ struct ImageBatch {
 class ImagePipeline {
  public:
   virtual ~ImagePipeline() = default;
-  /// Writes inputs (N, H, W, C), C >= batch.channels, of dtype f32, bf16 or f16; channels beyond
-  /// the images' are zero. Does not wait for the device, except for one that has fallen several
-  /// batches behind. `keeper` is held until the pieces have been read.
+  /// Writes inputs (N, H, W, batch.channels) of dtype f32, bf16 or f16. Does not wait for the
+  /// device, except for one that has fallen several batches behind. `keeper` is held until the
+  /// pieces have been read.
   virtual void run(const ImageBatch& batch, std::shared_ptr<const void> keeper,
                    const Tensor& inputs) = 0;
 };

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 namespace whisker {
 
 std::vector<std::string> wrap_text(std::string_view text, size_t width, CutWords cut) {
@@ -30,6 +32,12 @@ std::vector<std::string> wrap_text(std::string_view text, size_t width, CutWords
   }
   lines.emplace_back(text);
   return lines;
+}
+
+std::string wrapped_lines(std::string_view text, size_t width, std::string_view indent) {
+  const size_t fits = width > indent.size() ? width - indent.size() : width;
+  return fmt::format(
+      "{}\n", fmt::join(wrap_text(text, fits, CutWords::longest), fmt::format("\n{}", indent)));
 }
 
 TextTable::TextTable(std::vector<std::string> headings) {

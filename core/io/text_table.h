@@ -14,6 +14,9 @@ enum class CutWords : bool { never, longest };
 /// `text` in lines of at most `width` code points, which end at blanks. A longer word is cut behind
 /// its last comma, dot, underscore or slash that fits, or has a line of its own.
 std::vector<std::string> wrap_text(std::string_view text, size_t width, CutWords cut);
+/// `text` in lines of at most `width` code points (0: one line), each with its end; those behind the
+/// first begin with `indent`.
+std::string wrapped_lines(std::string_view text, size_t width, std::string_view indent = "");
 
 /// Foreign text in cells and headings comes out escaped.
 class TextTable {

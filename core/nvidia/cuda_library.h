@@ -25,7 +25,7 @@ struct CudaOptions {
   /// Expected uses of each choice. Timing it may take a tenth of their total time, so that short
   /// runs search little; 0: no such limit.
   int64_t search_uses = 0;
-  /// Workspace bytes of one convolution, besides an image padded for it (padded_convolution.cpp).
+  /// Workspace bytes of one convolution, besides an image padded for it (conv_algorithms.cpp).
   int64_t workspace_limit = int64_t{1} << 28;
   /// Convolutions and gemms by own kernels only, for compute-sanitizer's racecheck.
   bool without_libraries = false;

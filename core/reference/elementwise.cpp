@@ -58,25 +58,6 @@ double binary_of(BinaryOp op, double a, double b) {
   return a;
 }
 
-template <class T>
-bool compares(CompareOp op, T a, T b) {
-  switch (op) {
-    case CompareOp::equal:
-      return a == b;
-    case CompareOp::not_equal:
-      return a != b;
-    case CompareOp::less:
-      return a < b;
-    case CompareOp::less_equal:
-      return a <= b;
-    case CompareOp::greater:
-      return a > b;
-    case CompareOp::greater_equal:
-      return a >= b;
-  }
-  return false;
-}
-
 /// y[i] = f(x[i]...) for tensors of one shape and dtype, f from doubles to double.
 template <class Fn, class... Tensors>
 void map(Fn&& f, const Tensor& y, const Tensors&... x) {

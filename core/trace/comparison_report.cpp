@@ -14,12 +14,7 @@ namespace whisker {
 
 std::string RecordingComparison::text(double tolerance, size_t width) const {
   std::string text;
-  const auto line = [&](const std::string& said) {
-    for (const std::string& part :
-         wrap_text(said, width == 0 ? said.size() + 1 : width, CutWords::longest)) {
-      text += part + "\n";
-    }
-  };
+  const auto line = [&](const std::string& said) { text += wrapped_lines(said, width); };
   line("A  " + a);
   line("B  " + b);
   text += "\n";
@@ -83,12 +78,20 @@ std::string RecordingComparison::text(double tolerance, size_t width) const {
                     "otherwise changes gradients by more than rounding",
                     shown(*decided)));
   }
+  if (tensors.empty()) {
+    line("A and B have nothing to compare: no name, layer and shape is in both");
+    return text;
+  }
   double most = 0;
   for (const RecordedDifference& one : tensors) most = std::max(most, one.units);
-  line(
-      fmt::format("A and B {}: differences of at most {:.3g} units of rounding of {} ({:.2g} of "
-                  "a tensor's largest value), tolerance {:g}",
-                  agrees(tolerance) ? "agree" : "differ", most, dtype, unit(), tolerance));
+  line(fmt::format(
+      "A and B {}: {}differences of at most {:.3g} units of rounding of {} ({:.2g} of "
+      "a tensor's largest value), tolerance {:g}",
+      agrees(tolerance) ? "agree" : "differ",
+      misshapen == 0
+          ? std::string()
+          : fmt::format("{} with another shape, of the others ", counted(misshapen, "tensor")),
+      most, dtype, unit(), tolerance));
   return text;
 }
 

@@ -206,9 +206,12 @@ class FormulaParser {
     Formula result{.at = at_};
     const auto [end, error] =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), result.number);
-    if (error != std::errc()) refuse("expected a number within the range of f64");
     const auto length = static_cast<size_t>(end - text_.data()) - at_;
     result.text = text_.substr(at_, length);
+    if (error != std::errc()) {
+      source_.refuse(at_, fmt::format("expected a number within the range of f64, got {}",
+                                      excerpt(result.text)));
+    }
     at_ += length;
     if (is_letter(peek())) refuse("expected an operator after a number");
     skip_blanks();

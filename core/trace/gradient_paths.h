@@ -55,6 +55,9 @@ struct GradientPaths {
   /// `parameter` is a leaf or a constant of `recording`, which has values.
   static GradientPaths of(const Recording& recording, size_t parameter,
                           std::optional<int64_t> element = {});
+  /// Whether all operators of the strongest way pass a gradient on, but a layer's norm at its end
+  /// is below a thousandth of that behind the loss: `study gradient-flow`'s bound.
+  bool vanishes() const;
   /// Lines of at most `width` columns (0: no limit).
   std::string text(const Recording& recording, size_t width) const;
   void write_json(JsonWriter& json, const Recording& recording) const;

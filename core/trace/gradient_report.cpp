@@ -5,6 +5,7 @@
 #include "core/io/text_table.h"
 #include "core/trace/gradient_paths.h"
 #include "core/trace/local_rule.h"
+#include "core/trace/rule_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +26,13 @@ std::string loss_text(const LostGradient& loss, Units units) {
                      percent);
 }
 
+// Whether it nearly dies on the way with the largest gradients, too.
+bool ends_on_way(const GradientPaths& paths) {
+  return !paths.paths.empty() && std::ranges::any_of(paths.ends, [&](const GradientEnd& end) {
+    return std::ranges::count(paths.paths[0], end.entry, &GradientHop::entry) > 0;
+  });
+}
+
 // The first lines: what the gradient is.
 std::string summary_text(const GradientPaths& paths, const TapeEntry& own) {
   const auto& [elements, zeros] = std::pair(paths.elements, paths.zeros);
@@ -42,16 +50,28 @@ std::string summary_text(const GradientPaths& paths, const TapeEntry& own) {
     return fmt::format("{}: the gradient is 0{}", name,
                        paths.element || elements == 1 ? "" : fmt::format(" in all {}", all));
   }
-  // On the way with the largest gradients, too.
-  const auto& way = paths.paths.empty() ? std::vector<GradientHop>() : paths.paths[0];
-  const bool nearly = std::ranges::any_of(paths.ends, [&](const GradientEnd& end) {
-    return std::ranges::count(way, end.entry, &GradientHop::entry) > 0;
-  });
-  const char* const state = nearly ? "nearly dies" : "lives";
+  const char* const state = ends_on_way(paths) ? "nearly dies"
+                            : paths.vanishes() ? "vanishes"
+                                               : "lives";
   if (paths.element)
     return fmt::format("{}: the gradient {}, size {:.4g}", name, state, paths.norm);
   return fmt::format("{}: the gradient {}, norm {:.4g}, 0 in {} of {}", name, state, paths.norm,
                      zeros, all);
+}
+
+// Factors of a gradient that stay below 1 although nothing is lost.
+std::string slopes_text(const TapeEntry& entry) {
+  const std::string_view fused = fused_activation(entry);
+  const std::string_view name = fused.empty() ? std::string_view(entry.name) : fused;
+  const std::vector<double>& values = entry.outputs[0].value.all;
+  if ((name != "sigmoid" && name != "tanh") || values.empty()) return "";
+  double least = 1, most = 0;
+  for (const double y : values) {
+    const double slope = name == "tanh" ? 1 - y * y : y * (1 - y);
+    least = std::min(least, slope);
+    most = std::max(most, slope);
+  }
+  return fmt::format("slopes of {} from {:.2g} to {:.2g}", name, least, most);
 }
 
 std::string size_text(double norm) {
@@ -92,6 +112,7 @@ std::string path_text(const GradientPaths& paths, size_t index, const Recording&
     for (const LostGradient& loss : hop.losses) {
       lost += fmt::format("{}{}", lost.empty() ? "" : "; ", loss_text(loss, Units::rows_only));
     }
+    if (lost.empty() && hop.norm > 0) lost = slopes_text(recording.entries[hop.entry]);
     cells.push_back(std::move(lost));
     table.add(std::move(cells));
   }
@@ -121,6 +142,12 @@ void write_loss(JsonWriter& json, const LostGradient& loss) {
 
 }  // namespace
 
+bool GradientPaths::vanishes() const {
+  if (element || not_finite > 0 || zeros == elements || paths.empty()) return false;
+  const std::vector<GradientHop>& way = paths[0];
+  return way.size() > 2 && !ends_on_way(*this) && way[way.size() - 2].norm < 1e-3 * way[1].norm;
+}
+
 std::string GradientPaths::text(const Recording& recording, size_t width) const {
   const TapeEntry& own = recording.entries[parameter];
   std::vector<std::string> lines;
@@ -128,6 +155,15 @@ std::string GradientPaths::text(const Recording& recording, size_t width) const 
   if (first_not_finite) {
     lines.push_back(fmt::format("  the first NaN or Inf of the step is at {}",
                                 place_text(recording, *first_not_finite)));
+  }
+  if (vanishes()) {
+    const GradientHop &first = paths[0][1], &last = paths[0][paths[0].size() - 2];
+    lines.push_back(
+        fmt::format("  falls from operator to operator: {:.4g} arrives at {}, {:.4g} at {}; what "
+                    "each passes on "
+                    "multiplies",
+                    first.norm, place_text(recording, first.entry), last.norm,
+                    place_text(recording, last.entry)));
   }
   for (size_t i = 0; i < ends.size() && i < most_shown; ++i) {
     const GradientEnd& end = ends[i];
@@ -144,14 +180,7 @@ std::string GradientPaths::text(const Recording& recording, size_t width) const 
         fmt::format("  ... and at {} more places, all in --json", ends.size() - most_shown));
   }
   std::string result;
-  for (const std::string& line : lines) {
-    if (width == 0) {
-      result += line + "\n";
-      continue;
-    }
-    const auto parts = wrap_text(line, width - 4, CutWords::longest);
-    result += fmt::format("{}\n", fmt::join(parts, "\n    "));
-  }
+  for (const std::string& line : lines) result += wrapped_lines(line, width, "    ");
   for (size_t i = 0; i < paths.size(); ++i) result += path_text(*this, i, recording, width);
   if (!paths.empty()) result += "\ngradient: the norm of what arrives at the operator\n";
   return result;
@@ -163,7 +192,7 @@ void GradientPaths::write_json(JsonWriter& json, const Recording& recording) con
   json.field("element", element);
   json.field("gradient_norm", norm).field("zeros", zeros);
   json.field("not_finite", not_finite).field("elements", elements);
-  json.field("alive", zeros < elements);
+  json.field("alive", zeros < elements).field("vanishes", vanishes());
   json.list("ends", ends, [&](const GradientEnd& end) {
     json.begin_object().field("entry", recording.label(end.entry));
     json.field("layer", recording.entries[end.entry].layer).field("nearly", end.nearly);

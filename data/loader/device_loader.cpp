@@ -29,13 +29,12 @@ DeviceLoader::DeviceLoader(std::shared_ptr<const Dataset> dataset,
     fail(ErrorKind::usage,
          "loader: {} does not finish images. Use a Loader, as make_loader() does.", device_.device);
   }
-  device_.channels = std::max(device_.channels, sample_shape_[2]);
 }
 
 Tensor DeviceLoader::images_for(int64_t rows) const {
   if (target_.defined() && target_.extent(0) == rows) return target_;
   const MemoryScope scope(MemoryCategory::input);
-  return empty({rows, sample_shape_[0], sample_shape_[1], device_.channels},
+  return empty({rows, sample_shape_[0], sample_shape_[1], sample_shape_[2]},
                {.dtype = device_.dtype, .device = device_.device});
 }
 

@@ -14,7 +14,6 @@ namespace whisker {
 struct DeviceLoaderOptions {
   Device device = cpu_device;
   DType dtype = DType::f32;  ///< of the images: f32, bf16 or f16
-  int64_t channels = 0;      ///< of the images, zeros after the images' own; 0: no more than those
   /// May be shared by loaders that one thread uses in turn; null: an own one.
   std::shared_ptr<ImagePipeline> pipeline = {};
 };

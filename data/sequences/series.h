@@ -5,6 +5,7 @@
 #include "data/sequences/sequence_set.h"
 #include "data/sequences/series_input.h"
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -56,6 +57,11 @@ struct WindowRange {
   int64_t stride = 1;  ///< rows between windows
   int64_t most = 0;    ///< largest number of windows, the first ones; 0: all
 };
+
+/// The row from which on the last `fraction` of so many rows is for validation.
+inline int64_t first_validation_row(int64_t rows, double fraction) {
+  return rows - std::llround(fraction * static_cast<double>(rows));
+}
 
 /// Fits the scaling of `input` to the windows of `range`. Throws data when there is no window.
 void fit_scaling(const Series& series, const WindowRange& range, SeriesInput& input);

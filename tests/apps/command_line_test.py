@@ -211,6 +211,9 @@ class CommandLine(ProgramTest):
         record = printed("record", "mlp", "-o", "json.safetensors", "device=reference")
         self.assertEqual([entry["name"] for entry in record["entries"]],
                          [entry["name"] for entry in graph["entries"]])
+        for view in ("step", "trace", "memory", "roofline", "why"):  # whose title is longer than a line
+            shown = self.whisker("study", view, "attention", *(["wq"] if view == "why" else [])).stdout
+            self.assertLessEqual(max(map(len, shown.splitlines())), 100, view)
         state = {"env": {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}}
         listed = printed("exercises", **state)["exercises"]
         self.assertEqual([(one["name"], one["lesson"]) for one in listed if one["next"]], [("chain_rule", 1)])
@@ -247,13 +250,25 @@ class CommandLine(ProgramTest):
                             ("expected the name of a parameter", ["mlp"]),
                             ("got 'more' besides", ["mlp", "w1", "0,0", "more"])):
             self.assertIn(says, self.whisker("study", "why", *words, code=2).stderr)
+        said = self.whisker("study", "step", "c.yaml", "data.train=nowhere", "loss.class_weights=balanced",
+                            "--script", "q").stderr
+        self.assertIn("study: assumed, with nothing at data.train: 2 classes; --classes N or data.train=PATH decides "
+                      "otherwise\n", said)
+        self.assertIn("; all classes weigh the same, as loss.class_weights needs the data's counts\n", said)
+        self.assertNotIn("assumed", self.whisker("study", "trace", "c.yaml", *self.data).stderr)
         memory = json.loads(self.whisker("study", "memory", "c.yaml", *self.data, "--json").stdout)
         self.assertEqual(memory["schema_version"], 1)
         self.assertEqual(memory["peak_bytes"], sum(part["bytes"] for part in memory["parts"]))
         self.assertEqual(memory["peak_bytes"], memory["steps"][memory["peak_at"]]["peak_bytes"])
         self.assertEqual(memory["steps"][-1]["operator"], "update")
-        self.assertIn("Name what it was recorded of",
-                      self.whisker("study", "memory", "why.safetensors", code=2).stderr)
+        kept = json.loads(self.whisker("study", "memory", "why.safetensors", "--json").stdout)
+        self.assertEqual(kept, memory)
+        content = (self.folder / "why.safetensors").read_bytes()
+        (self.folder / "old.safetensors").write_bytes(content.replace(b'"memory":', b'"mEmory":'))
+        self.assertIn("expected a recording of whisker study record with the allocator's books",
+                      self.whisker("study", "memory", "old.safetensors", code=4).stderr)
+        self.assertIn("Leave --batch-size out",
+                      self.whisker("study", "memory", "why.safetensors", "--batch-size", "3", code=2).stderr)
         self.assertIn("-o: expected a name ending in .svg",
                       self.whisker("study", "memory", "mlp", "-o", "m.png", code=2).stderr)
 
@@ -285,6 +300,7 @@ class CommandLine(ProgramTest):
         self.assertIn("whisker study nan runs/huge shows where it began", (self.folder / run / "log.txt").read_text())
         shown = self.whisker("study", "nan", run).stdout
         self.assertIn("ran again in bf16 on cpu", shown)
+        self.assertRegex(shown, r"\n  tensor +shape +dtype +minimum +maximum +mean +deviation +NaN or Inf\n")
         self.assertRegex(shown, r"first NaN or Inf: (the result|the gradient)")
         self.assertRegex(shown, rf"{run}/config.yaml:\d+:\d+: model\.(layers|head)\[\d\]")
         self.assertLessEqual(max(map(len, shown.splitlines())), 100)
@@ -315,6 +331,8 @@ class CommandLine(ProgramTest):
                          (1, True, "f32", "x"))
         self.assertGreater(one["tensors"][0]["absolute"], 0)
         for says, words in (("B: expected a recording", ["mlp"]),
+                            ("B: expected what differs (device=reference, precision=bf16, seed=1) before the values, got "
+                             "'x=[1]'", ["-e", "sum(x * x)", "x=[1]", "precision=bf16"]),
                             ("stays on its device", ["a.safetensors", "device=cpu"])):
             self.assertIn(says, self.whisker("study", "compare", *words, code=2).stderr)
 

@@ -25,6 +25,7 @@ class DataReports(ProgramTest):
         self.assertFalse(re.findall(r'(?:src|href)="(?!data:|#)', page))
         self.assertNotIn(str(self.folder), page)
         self.assertLess(len(page), 3_000_000)
+        self.assertRegex(page, r" on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d\.</p>")
         return page
 
     def test_the_page_of_a_check(self):
@@ -37,7 +38,7 @@ class DataReports(ProgramTest):
         done = self.whisker("data", "check", data, "--val", "measured", "--report", "data.html", code=3)
         self.assertIn("bad        ", done.stdout)
         page = self.check_page("data.html")
-        for text in ("<h1>Data odd</h1>", ">Class sizes</h2>", ">Image sizes</h2>", ">Examples of each class</h2>",
+        for text in ("<h1>Data odd</h1>", "Validation is measured.", "Checked on 20", ">Class sizes</h2>", ">Image sizes</h2>", ">Examples of each class</h2>",
                      "Same file, under different labels", "c1/copy.png", ">c0/broken.png</th>", "&lt;i&gt;.txt",
                      "16 to 31", '<td class="number">3</td>'):
             self.assertIn(text, page)
@@ -66,6 +67,7 @@ class DataReports(ProgramTest):
                      ">tokens</th>", "% of the validation tokens are unknown", "see &lt;i&gt;you&lt;/i&gt; number",
                      '<li class="card"><p class="text">',  # neither right nor wrong
                      '<p class="problem">Warning: 2 of the 10 validation texts are training texts, too',
+                     "Validation is 0.25 of each class (data.val_split), chosen by seed=1.",
                      "1 group of the same content: ", ", 1 across classes; ", ">t.tsv:41</th>", "1 row is skipped"):
             self.assertIn(text, page)
         self.assertEqual(page.count("t.tsv:10 "), 1)  # of the copies
@@ -107,16 +109,24 @@ class DataReports(ProgramTest):
             "data: {kind: series, train: s.csv, val_split: 0.25, series: {columns: [load, price], window: 4}}\n"
             "model: [{gru: {units: 4}}, {dense: {units: 2}}]\n")
         page = self.check("s.html", "s.yaml", code=3)
-        for text in (">Over time</h2>", ">price</text>", ">s.csv:22</th>",
-                     '<td>price</td><td>training and validation</td><td class="number">79</td><td class="number">1</td>'):
+        for text in (">Over time</h2>", ">price</text>", ">s.csv:22</th>", ">validation</text>",
+                     "Validation begins at row 61 of 80: the last 0.25 of the rows (data.val_split).",
+                     '<td>price</td><td>training</td><td class="number">59</td><td class="number">1</td>',
+                     '<td>load</td><td>validation</td><td class="number">20</td><td class="number">0</td><td class="number">60</td>'):
             self.assertIn(text, page)
+        shutil.copy(self.folder / "s.csv", self.folder / "later.csv")
+        page = self.check("s2.html", "s.yaml", "data.val=later.csv", "data.val_split=0", code=3)
+        self.assertIn("Validation is data.val, later.csv.", page)
+        self.assertNotIn(">validation</text>", page)
         self.assertNotIn("Class sizes", page)
         (self.folder / "plain.txt").write_text("to be or not to be, that is the question. " * 60)
         (self.folder / "l.yaml").write_text(
             "data: {kind: language, train: plain.txt, val_split: 0.2, text: {steps: 16}}\n"
             "model: [{embedding: {input_dim: vocabulary, output_dim: 4}}, {gru: {units: 8, return_sequences: true}}, "
             "{dense: {units: classes}}]\ntrain: {batch_size: 4}\n")
-        self.assertIn("to be or not to be", self.check("l.html", "l.yaml"))
+        page = self.check("l.html", "l.yaml")
+        self.assertIn("to be or not to be", page)
+        self.assertIn("Validation is the last 0.2 of the data (data.val_split).", page)
 
     def test_large_cells_and_names_are_cut(self):
         long = "x<" * 200_000
@@ -160,6 +170,7 @@ class DataReports(ProgramTest):
                       "trained on the other folds of 5 (--seed 0), and fewer than half of the 10 nearest neighbours", done.stderr)
         page = self.check_page("labels.html")
         self.assertIn("c1/x011.png", page)
+        self.assertIn("Data flipped; weights base/best.safetensors; judged on 20", page)
         self.assertEqual(page.count("<img"), len(rows))
         found = json.loads(self.whisker(*command, "--json").stdout)
         self.assertEqual([issue["path"] for issue in found["issues"]], [row["path"] for row in rows])

@@ -1,6 +1,7 @@
 """report.html: what a run writes, and `whisker report` draws again."""
 
 import os
+import re
 import resource
 import shutil
 
@@ -89,6 +90,7 @@ class Reports(ProgramTest):
             self.whisker("report", one, "runs/two", "-o", "both.html")
         page = (self.folder / "both.html").read_text()
         self.assertIn("9 validation examples are in all runs, by their content and label", page)
+        self.assertRegex(page, r'"sentence">On 9 validation examples that all runs have: one \d+\.\d % \([^;]*\) right; two \d')
         self.assertRegex(page, r'<th scope="row">optimizer.lr</th><td class="value">0.001</td><td class="value">0.1<')
         self.assertIn(">10</td>", page)
         self.assertIn(">9</td>", page)
@@ -134,6 +136,11 @@ class Reports(ProgramTest):
         page = self.compared("base.yaml", series, series[:-1] + ["3\n"], "data.series.window=6")
         self.assertIn("53 validation windows are in all runs, by the values that they forecast", page)
         self.assertRegex(page, r"<td>mae \d\.\d+</td>")
+        self.assertRegex(page, r"On 53 validation windows that all runs have: val mae \d\.\d+; moved mae \d")
+        self.whisker("evaluate", "runs/val/best.safetensors", "val.csv", "--report", "forecast.html")
+        forecast = (self.folder / "forecast.html").read_text()
+        self.assertRegex(forecast, r"on average \(mae; rmse \d\.\d+\), the naive forecast \(the last value\) by \d")
+        self.assertIn(">window</text>", forecast)
         page = self.compared("base.yaml", series, series, "data.series.horizon=2", "model=[{gru: {units: 2}}, {dense: {units: 2}}]")
         self.assertIn("or of forecasts of the same columns and steps", page)
         # A run of an older version recorded no contents.
@@ -173,6 +180,26 @@ class Reports(ProgramTest):
         self.whisker("report", "runs/texts", "runs/untrained", "-o", "texts.html")
         self.assertRegex((self.folder / "texts.html").read_text(),
                          r'<td>(see you|win cash) now \d+<br>texts.tsv:\d+</td>')
+
+    def test_mistaken_long_rows_are_drawn(self):
+        rows = "".join(f"{'ab'[i % 2]}," + ",".join(str((i * j * 7) % 11) for j in range(700)) + "\n" for i in range(40))
+        (self.folder / "long.csv").write_text(rows)
+        (self.folder / "r.yaml").write_text(
+            "device: cpu\ndata: {kind: rows, train: long.csv, val_split: 0.5, rows: {features: 2}}\n"
+            "model: [{gru: {units: 2}}, {dense: {units: classes}}]\ntrain: {epochs: 1, batch_size: 8}\n")
+        self.whisker("train", "r.yaml", "name=long", "optimizer.lr=1e-9")
+        self.whisker("evaluate", "runs/long/best.safetensors", "--split", "val", "--report", "long.html")
+        for page in (self.folder / "runs/long/report.html", self.folder / "long.html"):
+            text = page.read_text()
+            self.assertIn("Of several values a step the first is drawn, of more than 300 steps some, evenly.", text)
+            card = text[text.index('<li class="card wrong">'):]
+            card = card[:card.index("</li>")]
+            self.assertNotIn('<p class="text">', card)
+            drawn, = re.findall(r'<polyline class="s0"[^>]* points="([^"]*)"', card)
+            self.assertEqual(len(drawn.split()), 300)  # of 350 steps
+        self.whisker("train", "r.yaml", "name=long2", "optimizer.lr=1e-9", "seed=2", "data.val=long.csv", "data.val_split=0")
+        self.whisker("report", "runs/long", "runs/long2", "-o", "both.html", "--force")  # from the folders alone
+        self.assertRegex((self.folder / "both.html").read_text(), r'<td><svg(.|\n)*?</svg>\n<br>long.csv:\d+</td>')
 
     def test_language_models_and_no_run(self):
         (self.folder / "plain.txt").write_text("to be or not to be, that is the question. " * 60)

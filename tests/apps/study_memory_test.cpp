@@ -4,6 +4,7 @@
 #include "apps/study/memory_report.h"
 #include "core/backend/backend.h"
 #include "core/backend/convolution.h"
+#include "core/io/safetensors_stream.h"
 #include "core/ops/ops.h"
 #include "tests/support/temporary_folder.h"
 #include "train/experiment.h"
@@ -114,6 +115,51 @@ TEST(StudyMemory, CountsWhatIsKeptAndWhatRecomputingABlockSaves) {
   EXPECT_THAT(report.json(), HasSubstr("\"predicted_bytes\":null"));
   EXPECT_TRUE(is_memory_svg(report.svg()));
   EXPECT_FALSE(is_memory_svg(report.svg() + " "));
+}
+
+MemoryReport read_again(const std::string& json) {
+  std::vector<std::byte> bytes;
+  write_safetensors(
+      [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); },
+      "step", {{MemoryReport::metadata_key, json}}, {});
+  return MemoryReport::read(SafetensorsFile::parse(bytes, "step"));
+}
+
+TEST(StudyMemory, ComesBackFromARecordingOrIsRefused) {
+  StudyTarget target;
+  target.expression = "sum(tanh(x) * x)";
+  target.arguments = {"x=ones(1000)", "device=reference"};
+  Invocation quiet;
+  quiet.verbosity = -1;
+  const MemoryReport report = MemoryReport::of(study_step(target, quiet));
+  const std::string json = report.json();
+  const MemoryReport again = read_again(json);
+  EXPECT_EQ(again.json(), json);
+  EXPECT_EQ(again.text(0), report.text(0));
+  EXPECT_EQ(again.svg(), report.svg());
+  const auto error_of = [](const std::string& text) {
+    try {
+      read_again(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::checkpoint);
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  size_t numbers = 0;
+  constexpr std::string_view ending = "_bytes\":";
+  for (size_t at = json.find("\"steps\""); (at = json.find(ending, at)) != std::string::npos;) {
+    at += ending.size();
+    const std::string rest = json.substr(json.find_first_of(",}", at));
+    for (const char* wrong : {"-1", "1.5", "17592186044417", "\"\""}) {
+      EXPECT_NE(error_of(json.substr(0, at) + wrong + rest), "none") << wrong << rest;
+    }
+    ++numbers;
+  }
+  EXPECT_GT(numbers, 50u);
+  EXPECT_THAT(error_of("{}"), HasSubstr("network"));
+  EXPECT_THAT(error_of(json.substr(0, json.find("\"steps\":")) + "\"steps\":[]}"),
+              HasSubstr("expected 1 to 262144 steps, got 0"));
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ TEST(StudyRoofline, LittleWorkIsBoundByOverhead) {
   const RooflineReport report = report_at({.tflops = 100, .gb_per_s = 1000, .overhead_ms = 0.01});
   EXPECT_EQ(report.bound(report.passes[0]), "overhead");
   EXPECT_THAT(report.reason(report.passes[0]), HasSubstr("an operator on one element 10 us"));
+  EXPECT_THAT(report.text(0), ::testing::Not(HasSubstr("above 100 %")));
+  const RooflineReport fast = report_at({.tflops = 1e-4, .gb_per_s = 1, .overhead_ms = 1e-3});
+  EXPECT_THAT(fast.text(0), HasSubstr("above 100 %: operands were still in caches, or the "
+                                      "algorithm needs fewer operations"));
 }
 
 TEST(StudyRoofline, TextFitsAndLayersAddUp) {

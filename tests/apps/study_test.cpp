@@ -187,6 +187,21 @@ TEST_F(StudyTest, TheSameLossEveryTime) {
   EXPECT_EQ(network.loss().item(), network.loss().item());
 }
 
+// As in training (train/metrics/objective.cpp).
+TEST(StudyLabels, OneOutputHasLabelSmoothing) {
+  const auto loss = [](const std::string& smoothing) {
+    return StudyNetwork(
+               read_config_text("name: net\ndevice: cpu\ndata: {train: nowhere, image_size: "
+                                "4}\nmodel: {layers: [flatten, {dense: {units: 1, "
+                                "activation: sigmoid}}]}\n",
+                                "net.yaml", {"loss.label_smoothing=" + smoothing}),
+               {.batch = 2})
+        .loss()
+        .item();
+  };
+  EXPECT_NE(loss("0.5"), loss("0"));
+}
+
 /// The heading and the listing of a tape over sequences.
 std::pair<std::string, std::string> tape_of(const Config& config, const StudyOptions& options) {
   const StudyNetwork network(config, options);

@@ -253,6 +253,33 @@ TEST_F(StudyWhyTest, ShowsTheStrongestPathFirstAndCountsAll) {
   EXPECT_THAT(text, HasSubstr("path 3 of 8 from the loss, as path 1 to 4 add and from 2 add on\n"));
 }
 
+// Each layer passes less than a quarter on, and none is to blame alone.
+TEST_F(StudyWhyTest, AGradientThatVanishesLittleByLittleIsNoLivingOne) {
+  const auto layers = [](const char* activation) {
+    std::string all = "[flatten, ";
+    for (int i = 0; i < 8; ++i) {
+      all += fmt::format("{{dense: {{units: 8, activation: {}, name: l{}}}}}, ", activation, i);
+    }
+    return Planted{all + head + "]", {}, "l0.weight"};
+  };
+  const Recording deep = recorded(layers("sigmoid"));
+  const GradientPaths paths = why(deep, layers("sigmoid"));
+  EXPECT_TRUE(paths.vanishes());
+  EXPECT_THAT(paths.text(deep, 0),
+              ::testing::AllOf(HasSubstr("l0.weight (8,48) f32: the gradient vanishes, norm "),
+                               ::testing::ContainsRegex(
+                                   "\n  falls from operator to operator: [0-9.]+ arrives at "
+                                   "10 linear of head, [0-9.e-]+ at 2 linear of l0; what "
+                                   "each passes on multiplies\n"),
+                               HasSubstr("  9 linear          l7     slopes of sigmoid from 0.2")));
+  const Recording shallow = recorded(dense("activation: tanh"));
+  const GradientPaths living = why(shallow, dense("activation: tanh"));
+  EXPECT_FALSE(living.vanishes());
+  EXPECT_THAT(living.text(shallow, 0), ::testing::AllOf(HasSubstr("the gradient lives"),
+                                                        HasSubstr("slopes of tanh from 0.")));
+  EXPECT_FALSE(why(recorded(with_bias("relu", -100)), with_bias("relu", -100)).vanishes());
+}
+
 TEST_F(StudyWhyTest, CountsElementsNotTerms) {
   const Planted dead = with_bias("relu", -100);  // 2 images of 48 values, 3 units
   const Recording units = recorded(dead);

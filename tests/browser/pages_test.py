@@ -164,6 +164,8 @@ class Pages(ProgramTest):
         self.browser.press("f")
         dead = self.value("[...document.querySelectorAll('#graph .node.dead')].map(e => e.dataset.node)")
         self.assertEqual(sorted(dead), ["1 matmul", "w"])
+        strokes = self.value("[...document.querySelectorAll('.node.dead text')].map(e => getComputedStyle(e).stroke)")
+        self.assertEqual(set(strokes), {"none"})  # the frame's, which no one could read in letters
 
     def test_zoom_by_keys(self):
         self.graph("conv")
@@ -254,6 +256,9 @@ class Pages(ProgramTest):
         self.assertEqual(self.value("document.scripts.length"), 0)
         self.assertNotEqual(self.value("document.title"), "won")
         self.assertIn(hostile, self.text("main"))
+        self.browser.open(run / "report.html", 300, printed=True)  # nobody scrolls on paper
+        self.assertEqual(self.value("[...document.querySelectorAll('main *')].map(e => e.getBoundingClientRect().right)"
+                                    ".filter(right => right > 300)"), [])
         self.browser.open(run / "report.html", printed=True, dark=True)
         self.assertEqual(self.value("getComputedStyle(document.querySelector('nav')).display"), "none")
         self.assertEqual(self.value("getComputedStyle(document.body).backgroundColor"), "rgb(246, 247, 249)")

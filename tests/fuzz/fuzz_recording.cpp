@@ -1,6 +1,7 @@
-// Any text as the JSON of a recording, beside the tensors of a real one, gives a recording that
-// every view shows, or one checkpoint error.
+// Any text as the JSON of a recording, or of its memory, beside the tensors of a real one, gives a
+// recording that every view shows, or one checkpoint error.
 #include "apps/study/builtin_networks.h"
+#include "apps/study/memory_report.h"
 #include "apps/study/roofline_report.h"
 #include "core/io/safetensors_stream.h"
 #include "core/trace/gradient_paths.h"
@@ -56,7 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace whisker;
   static const Recording step = recorded_step();
   RecordingFile file = RecordingFile::of(step);
-  file.metadata["recording"] = std::string(reinterpret_cast<const char*>(data), size);
+  for (const char* key : {"recording", MemoryReport::metadata_key}) {
+    file.metadata[key] = std::string(reinterpret_cast<const char*>(data), size);
+  }
   std::vector<std::byte> bytes;
   try {
     write_safetensors(
@@ -67,10 +70,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const Error&) {  // no UTF-8
     return 0;
   }
-  try {
-    show(read_recording(SafetensorsFile::parse(bytes, "fuzz")));
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::checkpoint) std::abort();
-  }
+  const auto try_to = [&](auto read) {
+    try {
+      read(SafetensorsFile::parse(bytes, "fuzz"));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::checkpoint) std::abort();
+    }
+  };
+  try_to([](const SafetensorsFile& one) { show(read_recording(one)); });
+  try_to([](const SafetensorsFile& one) {
+    const MemoryReport memory = MemoryReport::read(one);
+    memory.text(100);
+    memory.json();
+    memory.svg();
+  });
   return 0;
 }

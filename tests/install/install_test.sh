@@ -62,6 +62,7 @@ export XDG_STATE_HOME=$scratch/state
 course=$scratch/prefix/share/whisker/course
 logged "$whisker" study grade mul "$course/solutions/mul.cpp"
 "$whisker" study exercises 2>/dev/null | grep -q '^mul .*done' || { echo "mul is not noted as done"; exit 1; }
+logged "$course/gpu/run_all.sh" --cpu --small vector_addition
 logged cmake -S "$course" -B "$scratch/lessons" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix"
 logged cmake --build "$scratch/lessons" --target 01_chain_rule
 "$scratch/lessons/01_chain_rule" | grep -q '^Whisker     dx -1.437648' || { echo "01_chain_rule prints something else"; exit 1; }

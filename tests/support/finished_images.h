@@ -93,13 +93,8 @@ class HostImagePipeline final : public ImagePipeline {
                {.images = values, .rows = rows, .height = size.height, .width = size.width});
     visit(inputs.dtype(), [&]<class T>() {
       if constexpr (is_floating(dtype_of<T>::value)) {
-        const std::span<T> out = inputs.data<T>();
-        const auto channels = static_cast<size_t>(batch.channels);
-        const auto padded = static_cast<size_t>(inputs.extent(3));
-        for (size_t i = 0; i < out.size(); ++i) {
-          const size_t c = i % padded;
-          out[i] = static_cast<T>(c < channels ? values[i / padded * channels + c] : 0.0f);
-        }
+        std::ranges::transform(values, inputs.data<T>().begin(),
+                               [](float value) { return static_cast<T>(value); });
       }
     });
   }

@@ -462,7 +462,7 @@ RunData open_series(const Config& config, Partition part) {
   };
   Split split;
   if (data.val.empty()) {  // the last rows are forecast, from windows that may begin before them
-    range.end -= std::llround(data.val_split * static_cast<double>(train.rows()));
+    range.end = first_validation_row(train.rows(), data.val_split);
     fit();
     split.val = cut_windows(
         train, {.begin = range.end, .end = train.rows(), .stride = data.series.stride}, input);

@@ -50,6 +50,21 @@ std::string shown_text(const SequenceExample& example, const InputDescription& i
   return shown;
 }
 
+std::vector<std::pair<double, double>> shown_curve(const SequenceExample& example,
+                                                   const InputDescription& input) {
+  constexpr size_t most_read = 20, most_points = 300;
+  const auto* rows = std::get_if<RowsInput>(&input);
+  if (!rows || !rows->names.empty() || example.values.size() <= most_read) return {};
+  const auto features = static_cast<size_t>(rows->features);
+  const size_t steps = example.values.size() / features, count = std::min(steps, most_points);
+  std::vector<std::pair<double, double>> curve;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t step = i * steps / count;
+    curve.emplace_back(static_cast<double>(step + 1), example.values[step * features]);
+  }
+  return curve;
+}
+
 std::vector<std::pair<std::string, double>> weightiest_tokens(const Network& network,
                                                               const std::string& text,
                                                               int64_t of_class, size_t most) {

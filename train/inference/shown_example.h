@@ -27,6 +27,11 @@ ShownImage shown_image(const Network& network, const std::filesystem::path& file
 /// beginning and end: 700 characters, 80 values.
 std::string shown_text(const SequenceExample& example, const InputDescription& input);
 
+/// Steps, from 1, and their first values, of a row that nobody reads as numbers: of more than 20
+/// without names. Of many steps some, evenly over the row. Empty of other examples.
+std::vector<std::pair<double, double>> shown_curve(const SequenceExample& example,
+                                                   const InputDescription& input);
+
 /// The tokens of `text` that speak most for `of_class`, or against it (below 0): the gradient of
 /// its logit times the token's embedding, summed (Li et al. 2016, Visualizing and Understanding
 /// Neural Models in NLP); at most `most`, the largest first. Empty for networks that do not begin

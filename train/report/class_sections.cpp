@@ -160,9 +160,17 @@ std::string per_class_section(const RunRecord& run) {
   }
   const std::string of = validated(run);
   const double mean = run.figure("f1_macro");
+  const auto counts = std::ranges::count_if(
+      rows, [](const ClassRow& row) { return row.examples > 0 || row.predicted > 0; });
   const std::string note =
       std::isfinite(mean)
-          ? report_note(fmt::format("The mean of F1 over the classes: {}.", figure_text(mean)))
+          ? report_note(fmt::format("The mean of F1 over the {}: {}.",
+                                    counts < std::ssize(rows)
+                                        ? fmt::format("{} that are a label or were predicted (of a "
+                                                      "class without {} it is 0)",
+                                                      counted(counts, "class", "classes"), of)
+                                        : "classes",
+                                    figure_text(mean)))
           : "";
   if (n <= most_listed) {
     return report_section("classes", heading, class_table(run.classes, rows, of) + note);

@@ -81,7 +81,9 @@ class ExampleCollection {
     for (const int64_t index : worst_mistakes(validation, shown_mistakes)) {
       if (!go_on()) break;
       const SequenceExample& one = examples[static_cast<size_t>(index)];
-      ReportExample example{.index = index, .text = shown_text(one, network_.signature().input)};
+      const InputDescription& input = network_.signature().input;
+      ReportExample example{.index = index, .curve = shown_curve(one, input)};
+      if (example.curve.empty()) example.text = shown_text(one, input);
       constexpr size_t most_words = 6;
       if (text) {
         example.words =

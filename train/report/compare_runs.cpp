@@ -41,6 +41,18 @@ class Comparison {
     common_ = match_examples(runs_);
   }
 
+  std::string lead() const {
+    if (common_.keys.empty()) return "";
+    std::string said;
+    for (const ComparedRun& run : runs_) {
+      said += fmt::format("{}{} {}{}", said.empty() ? "" : "; ", run.title,
+                          common_text(common_, run), common_.classify ? " right" : "");
+    }
+    return fmt::format("<p class=\"sentence\">On {} that all runs have: {}.</p>\n",
+                       counted(std::ssize(common_.keys),
+                               common_.classify ? "validation example" : "validation window"),
+                       markup(said));
+  }
   std::string html() const { return curves() + figures() + settings() + disagreements(); }
   std::string names() const {
     std::string text;
@@ -178,6 +190,7 @@ class Comparison {
           std::ranges::find(kept->mistakes, run.examples.at(key), &ReportExample::index);
       if (found == kept->mistakes.end()) continue;
       if (!found->seen.empty()) return image_html(found->seen, "what a network saw") + "<br>";
+      if (!found->curve.empty()) return curve_html(found->curve) + "<br>";
       return markup(without_middle(found->text, 160, 40)) + "<br>";
     }
     return "";
@@ -191,7 +204,7 @@ class Comparison {
 
 std::string run_comparison(const std::vector<fs::path>& folders) {
   const Comparison comparison(folders);
-  return report_page("Runs " + comparison.names(), "", comparison.html());
+  return report_page("Runs " + comparison.names(), comparison.lead(), comparison.html());
 }
 
 }  // namespace whisker

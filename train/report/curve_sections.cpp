@@ -78,8 +78,12 @@ class CurveCharts {
   }
 
   void add(const std::string& title, ChartAxis y, std::vector<ChartSeries> series, bool mark) {
-    std::erase_if(series, [](const ChartSeries& one) { return one.x.empty(); });
-    if (series.empty()) return;
+    const auto is_empty = [](const ChartSeries& one) { return one.x.empty(); };
+    if (std::ranges::all_of(series, is_empty)) return;
+    // One without points keeps its place, so that all charts have one colour for validation.
+    for (ChartSeries& one : series) {
+      if (is_empty(one)) one.name = "";
+    }
     Chart chart{.title = title,
                 .x = {.label = "epoch", .low = 0, .high = std::max(last_, 1.0)},
                 .y = std::move(y),
@@ -87,9 +91,14 @@ class CurveCharts {
                 .width = chart_width,
                 .height = chart_height};
     if (mark && best_ > 0) {
-      chart.marks = {{.x = best_, .text = "best", .series = chart.series.size() > 1 ? 1U : 0U}};
+      chart.marks = {{.x = best_, .text = "best", .series = 1}};
     }
     html_ += chart_svg(chart);
+  }
+  /// A figure that no epoch changes, over all of them; empty where it is not known.
+  ChartSeries level(std::string name, double value) const {
+    if (!std::isfinite(value)) return {};
+    return {.name = std::move(name), .x = {0, std::max(last_, 1.0)}, .y = {value, value}};
   }
   const std::string& html() const { return html_; }
 
@@ -138,7 +147,8 @@ std::string curves_section(const RunRecord& run) {
                {series_of("training", metric == "accuracy"
                                           ? training_points(run, "accuracy", "train_accuracy")
                                           : by_epoch(run, "train_" + metric)),
-                series_of("validation", by_epoch(run, "val_" + metric))},
+                series_of("validation", by_epoch(run, "val_" + metric)),
+                charts.level("naive forecast", run.figure("naive_" + metric))},
                true);
   }
   const Points rates = training_points(run, "learning_rate", "learning_rate");

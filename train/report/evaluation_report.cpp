@@ -34,15 +34,25 @@ RunRecord record_of(EvaluationRecord& evaluation) {
   const Signature& signature = evaluation.network.signature();
   const auto quoted = [](std::string_view text) { return JsonWriter().value(text).str(); };
   RunRecord run;
-  run.config = YamlNode::parse(fmt::format("data: {{kind: {}}}\ntrain: {{positive_class: {}}}\n",
-                                           kind_of(signature), quoted(signature.positive_class)),
-                               "evaluate");
+  const auto* series = std::get_if<SeriesInput>(&signature.input);
+  run.config = YamlNode::parse(
+      fmt::format("data: {{kind: {}, series: {{season: {}}}}}\ntrain: {{positive_class: {}}}\n",
+                  kind_of(signature), series ? series->season : 0,
+                  quoted(signature.positive_class)),
+      "evaluate");
   run.best.emplace();
   run.best->examples = evaluation.metrics.count();
   run.best->of = signature.examples();
   run.best->values.emplace("loss", evaluation.metrics.loss());
   for (const Figure& one : evaluation.metrics.figures()) {
     run.best->values.emplace(one.name, one.value);
+  }
+  if (series) {
+    JsonWriter written;
+    written.begin_object();
+    evaluation.metrics.write(written);
+    written.end_object();
+    add_naive_errors(JsonValue::parse(written.str(), {.name = "metrics"}), run.best->values);
   }
   if (const auto* counted = dynamic_cast<const ClassificationMetrics*>(&evaluation.metrics)) {
     const auto confusion = counted->confusion();
@@ -90,7 +100,8 @@ class ExampleCards {
     if (!is_new) return found->second;
     const auto at = static_cast<size_t>(index);
     if (!evaluation_.shown.empty()) {
-      found->second.text = evaluation_.shown[at];
+      found->second.curve = evaluation_.curves[at];
+      if (found->second.curve.empty()) found->second.text = evaluation_.shown[at];
       return found->second;
     }
     const std::string& path = evaluation_.paths[at];
@@ -142,19 +153,14 @@ std::string examples_sections(const EvaluationRecord& evaluation, const Validati
   std::string html = report_note(
       images ? "Beside each image, as the network sees it, is where it sees the predicted class: "
                "the brighter, the more."
-             : "");
+      : std::ranges::any_of(evaluation.curves, [](auto& one) { return !one.empty(); }) ? curve_note
+                                                                                       : "");
   html += cards.list(worst);
   const std::string of = all.of.substr(0, all.of.size() - 1);
   return report_section("worst",
                         fmt::format("The {} of the largest loss", counted(std::ssize(worst), of)),
                         html) +
          pairs_section(all, cards);
-}
-
-// With their folder: weights of all runs are called best.safetensors.
-std::string weights_text(const EvaluationRecord& evaluation) {
-  const std::filesystem::path file = evaluation.weights;
-  return (file.parent_path().filename() / file.filename()).string();
 }
 
 std::string data_text(const EvaluationRecord& evaluation) {
@@ -167,7 +173,7 @@ std::string data_text(const EvaluationRecord& evaluation) {
 
 std::string measured_section(const EvaluationRecord& evaluation, const RunRecord& run) {
   HtmlTable table;
-  table.row().name("weights").lines(weights_text(evaluation));
+  table.row().name("weights").lines(weights_name(evaluation.weights));
   table.row().name("data").lines(data_text(evaluation));
   table.row().name(run.best->of).lines(grouped(run.best->examples));
   for (const auto& [name, value] : run.best->values)
@@ -180,6 +186,10 @@ std::string measured_section(const EvaluationRecord& evaluation, const RunRecord
 }
 
 }  // namespace
+
+std::string weights_name(const std::filesystem::path& file) {
+  return (file.parent_path().filename() / file.filename()).string();
+}
 
 bool is_evaluation_report(std::string_view content) {
   return is_page(content, evaluation_mark);
@@ -195,8 +205,9 @@ std::string evaluation_report(EvaluationRecord evaluation) {
         "other {}.</p>\n",
         grouped(*evaluation.trained_on), grouped(run.best->examples), run.best->of, run.best->of);
   }
-  lead += report_note(fmt::format("Weights {}; data {}; measured on {}.", weights_text(evaluation),
-                                  data_text(evaluation), evaluation.date));
+  lead += report_note(fmt::format("Weights {}; data {}; measured on {}.",
+                                  weights_name(evaluation.weights), data_text(evaluation),
+                                  evaluation.date));
   std::string body;
   for (const auto section :
        {forecast_section, confusion_section, per_class_section, calibration_section, roc_section}) {

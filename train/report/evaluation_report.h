@@ -17,12 +17,13 @@ namespace whisker {
 struct EvaluationRecord {
   const Network& network;
   const Metrics& metrics;
-  std::string weights;                     ///< their file
-  std::vector<std::string> data = {};      ///< names of what was measured on
-  std::string date = {};                   ///< of local_time_text()
-  ValidationExamples examples = {};        ///< empty of a language model; without paths
-  std::vector<std::string> paths = {};     ///< (n), of files to open, or "file:line"
-  std::vector<std::string> shown = {};     ///< (n), texts or a row's values; empty of images
+  std::string weights;                  ///< their file
+  std::vector<std::string> data = {};   ///< names of what was measured on
+  std::string date = {};                ///< of local_time_text()
+  ValidationExamples examples = {};     ///< empty of a language model; without paths
+  std::vector<std::string> paths = {};  ///< (n), of files to open, or "file:line"
+  std::vector<std::string> shown = {};  ///< (n), texts or a row's values; empty of images
+  std::vector<std::vector<std::pair<double, double>>> curves = {};  ///< as many: see shown_curve()
   size_t worst = 0;                        ///< examples of the largest loss
   std::optional<int64_t> trained_on = {};  ///< examples that trained the network, if known
 };

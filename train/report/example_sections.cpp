@@ -60,6 +60,10 @@ std::string image_html(std::string_view jpeg, std::string_view alt) {
   return fmt::format("<img src=\"{}\" alt=\"{}\">", data_uri(jpeg), markup(alt));
 }
 
+std::string curve_html(std::span<const std::pair<double, double>> curve) {
+  return small_chart("values", "step", "value", {line_of("", curve)});
+}
+
 std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown) {
   const auto at = static_cast<size_t>(index);
   const int32_t predicted = all.predicted(index), label = all.labels[at];
@@ -70,6 +74,9 @@ std::string example_card(const ValidationExamples& all, int64_t index, const Rep
     html += fmt::format(
         "<div class=\"pair\">{}{}</div>\n", image_html(shown->seen, "what the network saw"),
         shown->heat.empty() ? "" : image_html(shown->heat, "where it sees " + name));
+  }
+  if (shown && !shown->curve.empty()) {
+    html += curve_html(shown->curve);
   }
   if (shown && !shown->text.empty()) {
     html += fmt::format("<p class=\"text\">{}</p>\n{}", markup(shown->text, KeptLines::all),
@@ -108,6 +115,9 @@ std::string mistakes_section(const RunRecord& run) {
           ? " Beside each image, as the network sees it, is where it sees the predicted class: the "
             "brighter, the more."
           : ""));
+  if (shown && std::ranges::any_of(shown->mistakes, [](auto& one) { return !one.curve.empty(); })) {
+    html += report_note(curve_note);
+  }
   html += "<ul class=\"cards\">\n";
   for (const int64_t index : worst) {
     const ReportExample* example = nullptr;

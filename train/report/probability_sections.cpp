@@ -196,7 +196,8 @@ std::string forecast_section(const RunRecord& run) {
       truth.y.push_back(static_cast<double>(all.truths[at]));
       forecast.y.push_back(static_cast<double>(all.predictions[at]));
     }
-    charts += small_chart(all.targets[static_cast<size_t>(target)], "validation window", "value",
+    charts += small_chart(all.targets[static_cast<size_t>(target)],
+                          run.name.empty() ? "window" : "validation window", "value",
                           {std::move(truth), std::move(forecast)});
   }
   std::string html = charts_html(charts);

@@ -11,7 +11,7 @@
 namespace whisker {
 namespace {
 
-constexpr size_t most_examples = 100, most_image_bytes = 2'000'000;
+constexpr size_t most_examples = 100, most_curve_points = 1000, most_image_bytes = 2'000'000;
 
 struct NamedList {
   std::string_view name;
@@ -40,6 +40,9 @@ std::string description_of(const ReportExamples& all) {
       json.field("text", example.text);
       json.list("words", example.words, [&](const auto& word) {
         json.begin_array().value(word.first).value(word.second).end_array();
+      });
+      json.list("curve", example.curve, [&](const auto& point) {
+        json.begin_array().value(point.first).value(point.second).end_array();
       });
       json.end_object();
     });
@@ -92,6 +95,14 @@ ReportExamples read_report_examples(const std::filesystem::path& path) {
       for (const JsonValue& word : items[i].at("words").items()) {
         if (word.items().size() != 2 || !word.items()[1].is_number()) continue;
         example.words.emplace_back(word.items()[0].as_string(), word.items()[1].as_double());
+      }
+      // Older versions wrote none.
+      const JsonValue* const curve = items[i].find("curve");
+      for (const JsonValue& point : curve ? curve->items() : JsonValue::Items()) {
+        const JsonValue::Items& both = point.items();
+        if (both.size() != 2 || !both[0].is_number() || !both[1].is_number()) continue;
+        if (example.curve.size() == most_curve_points) break;
+        example.curve.emplace_back(both[0].as_double(), both[1].as_double());
       }
       for (const NamedImage& image : example_images) {
         const SafetensorsTensor* tensor = file.find(tensor_name(one.name, i, image.name));

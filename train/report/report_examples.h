@@ -21,6 +21,7 @@ struct ReportExample {
   std::string label = {};
   std::string text = {};                                   ///< of a text or row
   std::vector<std::pair<std::string, double>> words = {};  ///< see weightiest_tokens()
+  std::vector<std::pair<double, double>> curve = {};       ///< of a long row: see shown_curve()
   std::string seen = {}, heat = {};                        ///< JPEG files; of an image
 };
 

@@ -6,6 +6,8 @@
 #include "train/report/run_record.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,15 +23,22 @@ std::string report_page(std::string_view title, std::string_view lead, std::stri
                         std::string_view mark = "whisker report");
 /// An <img> of a JPEG file's bytes.
 std::string image_html(std::string_view jpeg, std::string_view alt);
+/// What shown_curve() leaves out.
+inline constexpr std::string_view curve_note =
+    "Of several values a step the first is drawn, of more than 300 steps some, evenly.";
+/// The drawing of ReportExample::curve.
+std::string curve_html(std::span<const std::pair<double, double>> curve);
 /// One example as an <li>; `shown` may be null.
 std::string example_card(const ValidationExamples& all, int64_t index, const ReportExample* shown);
 /// The lines of a log that begin with "warning: ", five at most.
 std::string warnings_html(const std::string& told);
 /// "<p class=\"lead\">...</p>" of text.
 std::string report_note(std::string_view text);
+/// A file of weights with its folder: those of all runs are called best.safetensors.
+std::string weights_name(const std::filesystem::path& file);
 /// Curves of a section, beside others of them in charts_html().
 std::string small_chart(const std::string& title, const std::string& x, const std::string& y,
-                        std::vector<ChartSeries> series);
+                        std::vector<ChartSeries> series, std::vector<ChartMark> marks = {});
 std::string charts_html(std::string_view charts);
 /// "80.0 %"; "not measured" for NaN.
 std::string percent_text(double fraction);

@@ -116,8 +116,9 @@ RunDates dates_of_run(std::string_view log) {
   for (const std::string_view line : lines_of(log)) {
     if (dates.began.empty()) dates.began = date_behind("began ", line);
     if (const auto date = date_behind("resumed ", line); !date.empty()) resumes = date;
+    constexpr std::string_view place = "continues ";  // "at epoch 8, step 2,053"
     if (!line.starts_with("continues at") || resumes.empty()) continue;
-    dates.resumed.emplace_back(resumes);
+    dates.resumed.push_back(fmt::format("{}, {}", resumes, line.substr(place.size())));
     resumes = {};
   }
   return dates;

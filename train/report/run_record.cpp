@@ -169,9 +169,7 @@ void read_best(RunRecord& run, const fs::path& path) {
     if (const JsonValue* precision = metrics.find("precision")) {
       best.precision = precision->as_string();
     }
-    if (const JsonValue* naive = metrics.find("naive")) {
-      best.values["naive_mae"] = naive->at("mae").as_double();
-    }
+    add_naive_errors(metrics, best.values);
     for (const std::string_view of : {"images", "texts", "rows", "windows", "tokens"}) {
       if (const JsonValue* count = metrics.find(of); count && count->is_number()) {
         best.of = of;
@@ -219,6 +217,14 @@ void count_classes(RunRecord& run) {
 }
 
 }  // namespace
+
+void add_naive_errors(const JsonValue& metrics, LoggedValues& values) {
+  const JsonValue* naive = metrics.find("naive");
+  for (const std::string_view of : {"mae", "rmse"}) {
+    const JsonValue* error = naive ? naive->find(of) : nullptr;
+    if (error && error->is_number()) values[fmt::format("naive_{}", of)] = error->as_double();
+  }
+}
 
 double logged_value(const LoggedValues& values, std::string_view name) {
   const auto found = values.find(name);

@@ -2,6 +2,7 @@
 // one that just began, lacks is empty here.
 #pragma once
 
+#include "core/io/json.h"
 #include "core/io/yaml.h"
 #include "train/metrics/validation_examples.h"
 #include "train/report/report_examples.h"
@@ -22,6 +23,9 @@ namespace whisker {
 using LoggedValues = std::map<std::string, double, std::less<>>;
 /// NaN where it is not there.
 double logged_value(const LoggedValues& values, std::string_view name);
+
+/// The naive forecast's errors of Metrics::write(), where it has them, as naive_mae and naive_rmse.
+void add_naive_errors(const JsonValue& metrics, LoggedValues& values);
 
 struct LoggedEpoch {
   double epoch = 0;  ///< from 1; within an epoch that a time budget ended less than its number
@@ -51,7 +55,7 @@ struct ClassCounts {
   }
 };
 
-/// Texts of local_time_text() and utc_text().
+/// Texts of local_time_text() and utc_text(); behind those of resumes "at epoch 8, step 2,053".
 struct RunDates {
   std::string began;                 ///< "": not known
   std::vector<std::string> resumed;  ///< as far as they are known

@@ -16,10 +16,13 @@ namespace {
 constexpr std::string_view mark = "whisker report";
 constexpr size_t largest_report = size_t{64} << 20;
 
+// Nobody scrolls on paper: tables and matrices are as narrow as it there.
 constexpr std::string_view rules = R"css(.sentence { font-size: 1.15rem; max-width: 60rem; }
 .problem { color: var(--wrong); }
 .charts { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(420px, 100%), 1fr)); }
 .charts svg { width: 100%; height: auto; max-width: 560px; border: 1px solid var(--line); border-radius: 8px; }
+.card svg { width: 100%; height: auto; }
+td svg { width: 16rem; height: auto; }
 .scroll { overflow-x: auto; max-width: 100%; }
 .scroll svg { border: 1px solid var(--line); border-radius: 8px; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem;
@@ -33,7 +36,13 @@ ul.samples { list-style: none; margin: 0; padding: 0; display: grid; gap: .6rem;
 .bar { display: inline-block; height: .7rem; margin-right: .6rem; background: var(--c0); }
 .sized { white-space: nowrap; }
 ul.cards + ul.cards { margin-top: 2rem; }
-@media print { nav { display: none; } }
+@media print {
+  nav { display: none; }
+  .scroll { overflow: visible; }
+  .scroll svg { max-width: 100%; height: auto; }
+  .scroll table { font-size: .8rem; }
+  .scroll td, .scroll th, .sized { overflow-wrap: anywhere; white-space: normal; min-width: 0; }
+}
 )css";
 
 // The ids and headings of the sections.
@@ -60,11 +69,12 @@ std::string report_note(std::string_view text) {
 }
 
 std::string small_chart(const std::string& title, const std::string& x, const std::string& y,
-                        std::vector<ChartSeries> series) {
+                        std::vector<ChartSeries> series, std::vector<ChartMark> marks) {
   return chart_svg({.title = title,
                     .x = {.label = x},
                     .y = {.label = y},
                     .series = std::move(series),
+                    .marks = std::move(marks),
                     .width = 400,
                     .height = 290});
 }

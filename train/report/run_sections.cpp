@@ -46,6 +46,15 @@ void add_settings(const YamlNode& node, const std::string& path, Settings& setti
   }
 }
 
+// What of data.train validates.
+std::string split_text(const RunRecord& run) {
+  const std::string kind = run.setting("data.kind", "images");
+  if (kind == "series" || kind == "language") {
+    return kind == "series" ? ": the last rows" : ": the end of the text";
+  }
+  return fmt::format(" of each class, chosen by seed={}", run.setting("seed", "1"));
+}
+
 }  // namespace
 
 // As it was named, unless that says whose machine it was.
@@ -72,9 +81,9 @@ std::string data_section(const RunRecord& run) {
   for (const char* key : {"data.kind", "data.train", "data.val", "data.val_split", "data.test",
                           "data.csv", "data.label_pattern"}) {
     const std::string value = without_folders(run.setting(key));
-    if (!value.empty() && !(value == "0" && std::string_view(key) == "data.val_split")) {
-      rows.emplace_back(key, value);
-    }
+    const bool split = std::string_view(key) == "data.val_split";
+    if (value.empty() || (split && value == "0")) continue;
+    rows.emplace_back(key, split ? value + split_text(run) : value);
   }
   if (!rows.empty()) html += table_of(rows);
   html += run.told.empty()
@@ -115,16 +124,24 @@ std::string use_commands(const RunRecord& run) {
   const std::string path = run_path(run);
   const std::string kind = run.setting("data.kind", "images");
   const std::string weights = shell_word(path + "/best.safetensors");
-  std::string text = fmt::format(
-      "# train again, bit for bit where machine and data are the same\n"
-      "whisker train --repeat {0}\n"
+  std::string ranks;
+  for (const auto& [name, value] : run.environment) {
+    if (name == "ranks" && value != "1") ranks = fmt::format(", number of ranks ({})", value);
+  }
+  std::string text =
       "# the same configuration on other data\n"
-      "whisker train {1} data.train=DIR\n"
+      "whisker train " +
+      shell_word(path + "/config.yaml") + " data.train=PATH\n";
+  // A run that was killed before its first checkpoint cannot be resumed, and has no weights.
+  if (!run.best && run.environment.empty()) return text;
+  text = fmt::format(
+      "# train again, bit for bit where machine{1} and data are the same\n"
+      "whisker train --repeat {0}\n{2}"
       "# train on: what is left, or more epochs\n"
-      "whisker train --resume {0} train.epochs=N\n"
-      "# measure it again\n"
-      "whisker evaluate {2} DATA\n",
-      shell_word(path), shell_word(path + "/config.yaml"), weights);
+      "whisker train --resume {0} train.epochs=N\n",
+      shell_word(path), ranks, text);
+  if (!run.best) return text;
+  text += fmt::format("# measure it again\nwhisker evaluate {} DATA\n", weights);
   text += kind == "language"
               ? fmt::format("# write text\nwhisker generate {} --prompt \"TEXT\"\n", weights)
           : kind == "text" ? fmt::format("# use it\nwhisker classify {} --text \"TEXT\"\n", weights)

@@ -58,6 +58,11 @@ std::string classes_text(const ClassCounts& classes) {
                   : fmt::format(" in {} classes", grouped(all));
 }
 
+std::string naive_text(const RunRecord& run) {
+  const std::string season = run.setting("data.series.season", "0");
+  return season == "0" ? " (the last value)" : fmt::format(" (the value {} rows before)", season);
+}
+
 // `kind`: "validation ", of a run.
 std::string result_text(const RunRecord& run, std::string_view kind) {
   const int64_t count = run.best->examples;
@@ -75,10 +80,11 @@ std::string result_text(const RunRecord& run, std::string_view kind) {
   }
   if (const double mae = run.figure("mae"); std::isfinite(mae)) {
     const double naive = run.figure("naive_mae");
-    return fmt::format(
-        "the forecasts of {} are off by {} on average (mae; rmse {}){}", of, figure_text(mae),
-        figure_text(run.figure("rmse")),
-        std::isfinite(naive) ? fmt::format(", the naive forecast by {}", figure_text(naive)) : "");
+    return fmt::format("the forecasts of {} are off by {} on average (mae; rmse {}){}", of,
+                       figure_text(mae), figure_text(run.figure("rmse")),
+                       std::isfinite(naive) ? fmt::format(", the naive forecast{} by {}",
+                                                          naive_text(run), figure_text(naive))
+                                            : "");
   }
   if (const double perplexity = run.figure("perplexity"); std::isfinite(perplexity)) {
     const double bits = run.figure("bits_per_character");
@@ -155,14 +161,16 @@ std::string evaluation_text(const RunRecord& run) {
 std::string verdict_text(const RunRecord& run) {
   const double done = epochs_done(run);
   if (!run.best) {
-    return fmt::format("{}: {:.0f} of {} epochs are done after {} on {}.", no_best_text(run), done,
-                       run.setting("train.epochs", "?"), human_seconds(run.seconds),
+    return fmt::format("{}: {:.0f} of {} epochs are done{} on {}.", no_best_text(run), done,
+                       run.setting("train.epochs", "?"),
+                       run.seconds > 0 ? " after " + human_seconds(run.seconds) : "",
                        device_text(run));
   }
-  return fmt::format(
-      "{}, with the weights of epoch {}, the best of {:.0f} by {}; training took {} on {}.",
-      capitalised(result_text(run, "validation ")), run.best->epoch, std::ceil(done),
-      chosen_by(run), human_seconds(run.seconds), device_text(run));
+  return fmt::format("{}, with the weights of epoch {}, the best of {:.0f} by {}; {} on {}.",
+                     capitalised(result_text(run, "validation ")), run.best->epoch, std::ceil(done),
+                     chosen_by(run),
+                     run.seconds > 0 ? "training took " + human_seconds(run.seconds) : "trained",
+                     device_text(run));
 }
 
 std::string dates_text(const RunRecord& run) {
@@ -210,12 +218,13 @@ std::string verdict_section(const RunRecord& run) {
         "it on others.");
   }
   html += warnings_html(run.told);
-  const std::string state = run.ended.empty()
-                                ? fmt::format(
-                                      "The run had not ended when this was written: {:.0f} of {} "
-                                      "epochs were done.",
-                                      epochs_done(run), run.setting("train.epochs", "?"))
-                                : capitalised(run.ended) + (run.ended.ends_with('.') ? "" : ".");
+  const std::string state =
+      run.ended.empty()
+          ? fmt::format("{}: {:.0f} of {} epochs were done.",
+                        run.told.empty() ? "Whether the run ended is not known without its log.txt"
+                                         : "The run had not ended when this was written",
+                        epochs_done(run), run.setting("train.epochs", "?"))
+          : capitalised(run.ended) + (run.ended.ends_with('.') ? "" : ".");
   html += report_note(state + " " + dates_text(run));
   for (const std::string& problem : run.problems) {
     html += fmt::format("<p class=\"problem\">Not read: {}</p>\n", markup(problem));

@@ -34,10 +34,10 @@ bool is_variant(const std::vector<const Check*>& checks, size_t r, const Variant
   return differs;
 }
 
-Variant computed(const std::function<Tensor(const Values&)>& compute, size_t count_of) {
-  return [&compute, count_of](const Check& check) -> std::optional<Doubles> {
+Variant computed(std::function<Tensor(const Problem&)> compute, size_t count_of) {
+  return [compute, count_of](const Check& check) -> std::optional<Doubles> {
     try {
-      const Tensor values = compute(check.problem->values);
+      const Tensor values = compute(*check.problem);
       if (values.count() != static_cast<int64_t>(check.right[count_of].size())) return {};
       return values.to_vector();
     } catch (const Error&) {
@@ -118,6 +118,30 @@ std::string explained_factor(const std::vector<const Check*>& checks, size_t r) 
   return fmt::format("it is {:.4g} times what it should be: a constant factor", first);
 }
 
+// An input that each element is multiplied by and should not be, one by which it is not multiplied,
+// or both.
+std::string wrong_factor(const Exercise& exercise, const std::vector<const Check*>& checks,
+                         size_t r) {
+  std::vector<std::string> names = {""};
+  for (const AnswerParameter& parameter : parameters_of(exercise)) {
+    if (!parameter.is_result()) names.push_back(parameter.name);
+  }
+  for (const std::string& extra : names) {
+    for (const std::string& missing : names) {
+      const auto product = [&](const Problem& problem) {
+        const Tensor& right = problem.right[r].second;
+        const Tensor y = extra.empty() ? right : right * problem.values[extra];
+        return missing.empty() ? y : y / problem.values[missing];
+      };
+      if (extra == missing || !is_variant(checks, r, computed(product, r))) continue;
+      if (extra.empty()) return fmt::format("the factor {} is missing", missing);
+      if (missing.empty()) return fmt::format("it is multiplied by {} once too often", extra);
+      return fmt::format("the wrong tensor: it has the factor {} where {} belongs", extra, missing);
+    }
+  }
+  return "";
+}
+
 // Elements that nobody wrote: all that are wrong are 0.
 std::string left_out(const std::vector<const Check*>& checks, size_t r) {
   std::string first;
@@ -171,7 +195,8 @@ std::string explain(const Exercise& exercise, const std::vector<const Check*>& c
   const std::string& name = checks[0]->problem->right[r].first;
   for (const Fault& fault : exercise.faults) {
     if (fault.result != name) continue;
-    if (is_variant(checks, r, computed(fault.compute, r))) return std::string(fault.says);
+    const auto faulty = [&](const Problem& problem) { return fault.compute(problem.values); };
+    if (is_variant(checks, r, computed(faulty, r))) return std::string(fault.says);
   }
   if (std::string text = explained_factor(checks, r); !text.empty()) return text;
   if (is_variant(checks, r, [&](const Check& check) { return transposed(check, r); })) {
@@ -181,6 +206,7 @@ std::string explain(const Exercise& exercise, const std::vector<const Check*>& c
     return "dy is left out: it is right for dy = 1 alone. The chain rule multiplies by what "
            "arrives";
   }
+  if (std::string text = wrong_factor(exercise, checks, r); !text.empty()) return text;
   for (size_t other = 0; other < checks[0]->right.size(); ++other) {
     const auto others = [&](const Check& check) -> std::optional<Doubles> {
       if (check.right[other].size() != check.right[r].size()) return {};

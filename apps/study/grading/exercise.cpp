@@ -101,7 +101,7 @@ std::vector<Problem> problems_of(const Exercise& exercise) {
       std::ranges::find(parameters, "dy", &AnswerParameter::name) != parameters.end();
   std::vector<Problem> problems;
   for (const bool in_double : {true, false}) {
-    if (in_double ? !exercise.in_double : !exercise.in_float) continue;
+    if (in_double && !exercise.in_double) continue;
     for (const Setup& setup : exercise.setups) {
       for (uint64_t seed = 1; seed <= seeds_of_a_setup; ++seed) {
         Problem problem{

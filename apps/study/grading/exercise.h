@@ -18,16 +18,16 @@
 //    engine's backward, and the grader confirms what it shows by finite differences. An exercise
 //    that is no gradient (an optimizer's step, a GPU kernel) has `expected` instead.
 // 5. `faults` are wrong answers that learners give, computed: the grader names one when the answer
-//    equals it in every check. Zeros, a wrong sign, a constant factor, a factor that is an extent,
-//    dy ignored, transposition, another result's values, elements left out, right in some of the
-//    setups or in double alone need no row (diagnosis.cpp).
+//    equals it in every check. Zeros, a wrong sign, a constant factor, a factor that is an extent
+//    or an input, dy ignored, transposition, another result's values, elements left out, right in
+//    some of the setups or in double alone need no row (diagnosis.cpp).
 // 6. An answer that is called in another way (a kernel on an emulated block) has a file call.h
-// beside
-//    answer.cpp. It is included behind the answer and defines `template <class T> void FUNCTION`
-//    with the signature, which calls the answer. It may throw course::Stop{"reason"}: "the threads
-//    in reverse order gave another result" is shown as it stands. `answer_file` may be answer.cu;
-//    g++ compiles it as C++.
-// 7. tests/apps/course/planted_*.h hold five wrong answers at least for each exercise.
+//    beside answer.cpp. It is included behind the answer and defines `template <class T> void
+//    FUNCTION` with the signature, which calls the answer. It may throw course::Stop{"reason"}:
+//    "the threads in reverse order gave another result" is shown as it stands. `answer_file` may be
+//    answer.cu; g++ compiles it as C++.
+// 7. tests/apps/course/planted_* hold five wrong answers at least for each exercise, those of
+//    planted_cuda.cu for a GPU. docs/notes/2026-11-28-course-tests.md says why in one program.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -80,7 +80,7 @@ struct Exercise {
   /// Each result of an exercise that is no gradient.
   std::function<Tensor(const Values&, std::string_view result)> expected = {};
   std::vector<Fault> faults = {};
-  bool in_double = true, in_float = true;
+  bool in_double = true;  ///< and in float
   std::string_view answer_file = "answer.cpp";
   bool needs_gpu = false;  ///< no CPU can emulate it
 };

@@ -2,7 +2,6 @@
 #include "apps/study/grading/exercises.h"
 #include "core/ops/ops.h"
 
-#include <functional>
 #include <vector>
 
 namespace whisker {
@@ -41,48 +40,31 @@ Tensor last_alone(const Tensor& x, int axis) {
   return concat({zeros(rest.shape(), rest.options()), slice(x, axis, last, last + 1)}, axis);
 }
 
-struct Loop {
-  int64_t n, h, w, o, kh, kw, c, at_h, at_w;  // at_*: of the input, within it
-};
-// Each term of a convolution, in the order of its axes.
-void each_term(V v, const std::function<void(const Loop&)>& visit) {
-  const Shape &x = v["x"].shape(), &w = v["w"].shape(), &dy = v["dy"].shape();
-  const int64_t stride = v.whole("stride"), padding = v.whole("padding");
-  Loop l{};
-  for (l.n = 0; l.n < dy[0]; ++l.n) {
-    for (l.h = 0; l.h < dy[1]; ++l.h) {
-      for (l.w = 0; l.w < dy[2]; ++l.w) {
-        for (l.o = 0; l.o < dy[3]; ++l.o) {
-          for (l.kh = 0; l.kh < w[1]; ++l.kh) {
-            for (l.kw = 0; l.kw < w[2]; ++l.kw) {
-              l.at_h = l.h * stride + l.kh - padding;
-              l.at_w = l.w * stride + l.kw - padding;
-              if (l.at_h < 0 || l.at_h >= x[1] || l.at_w < 0 || l.at_w >= x[2]) continue;
-              for (l.c = 0; l.c < x[3]; ++l.c) visit(l);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
 double& at(const Tensor& x, int64_t i, int64_t j, int64_t k, int64_t l) {
   const Shape& s = x.shape();
   return x.data<double>()[static_cast<size_t>(((i * s[1] + j) * s[2] + k) * s[3] + l)];
 }
 
-// The last term of each sum alone: '=' in place of '+='.
+// The last term of each sum alone: '=' in place of '+=' in loops over images, rows, columns and
+// channels of dy, then rows, columns and channels of a filter.
 Tensor last_terms(V v, bool of_input) {
-  const Tensor result = zeros((of_input ? v["x"] : v["w"]).shape(), v["x"].options());
-  each_term(v, [&](const Loop& l) {
-    const double dy = at(v["dy"], l.n, l.h, l.w, l.o);
-    if (of_input) {
-      at(result, l.n, l.at_h, l.at_w, l.c) = dy * at(v["w"], l.o, l.kh, l.kw, l.c);
-    } else {
-      at(result, l.o, l.kh, l.kw, l.c) = dy * at(v["x"], l.n, l.at_h, l.at_w, l.c);
-    }
-  });
+  const Tensor &x = v["x"], &filters = v["w"], &dy = v["dy"];
+  const Tensor result = zeros((of_input ? x : filters).shape(), x.options());
+  const int64_t loops[] = {dy.extent(0),      dy.extent(1),      dy.extent(2),     dy.extent(3),
+                           filters.extent(1), filters.extent(2), filters.extent(3)};
+  const int64_t terms = dy.count() * filters.count() / filters.extent(0);
+  for (int64_t term = 0; term < terms; ++term) {
+    int64_t rest = term, i[7] = {};
+    for (size_t k = 7; k-- > 0; rest /= loops[k]) i[k] = rest % loops[k];
+    const auto [n, h, w, o, kh, kw, c] = i;
+    const int64_t row = h * v.whole("stride") + kh - v.whole("padding");
+    const int64_t column = w * v.whole("stride") + kw - v.whole("padding");
+    if (row < 0 || row >= x.extent(1) || column < 0 || column >= x.extent(2)) continue;
+    if (of_input)
+      at(result, n, row, column, c) = at(dy, n, h, w, o) * at(filters, o, kh, kw, c);
+    else
+      at(result, o, kh, kw, c) = at(dy, n, h, w, o) * at(x, n, row, column, c);
+  }
   return result;
 }
 
@@ -135,8 +117,6 @@ Exercise conv2d_weight() {
        [=](V v) { return gradient(with_value(v, "dy", last_alone(v["dy"], 0))); }},
       {"dw", "the sum is missing: '=' keeps the last term of each element; '+=' adds",
        [](V v) { return last_terms(v, false); }},
-      {"dw", "it is the mean over the batch, not the sum",
-       [=](V v) { return gradient(v) * (1.0 / static_cast<double>(v["x"].extent(0))); }},
       {"dw", "it is turned by 180 degrees: w(i) is what multiplies x(h + i)",
        [=](V v) { return flipped(gradient(v)); }}};
   return exercise;
@@ -146,18 +126,12 @@ Pool2dOptions pool_options(V v) {
   return {.kernel = v.whole("size"), .stride = Pair(v.whole("stride"))};
 }
 
-std::vector<Setup> pools(bool signs) {
+std::vector<Setup> pools() {
   const auto setup = [](std::string_view says, const Shape& x, double size, double stride) {
     return Setup{says, {{"x", x}}, {{"size", size}, {"stride", stride}}};
   };
-  std::vector<Setup> all = {setup("one window", {1, 2, 2, 1}, 2, 2),
-                            setup("batch 2, 2 channels", {2, 4, 6, 2}, 2, 2),
-                            setup("overlapping windows", {2, 5, 7, 1}, 3, 2)};
-  if (signs) {
-    all.push_back(setup("values below 0", {1, 4, 4, 1}, 2, 2));
-    all.back().numbers.emplace_back("below", 1);
-  }
-  return all;
+  return {setup("one window", {1, 2, 2, 1}, 2, 2), setup("batch 2, 2 channels", {2, 4, 6, 2}, 2, 2),
+          setup("overlapping windows", {2, 5, 7, 1}, 3, 2)};
 }
 
 Exercise max_pool_backward() {
@@ -168,12 +142,14 @@ Exercise max_pool_backward() {
       .signature =
           "max_pool_backward(View<const T> dy, View<const T> x, int size, int stride, "
           "View<T> dx)",
-      .setups = pools(true),
+      .setups = pools(),
       .prepare =
           [](Values& v, uint64_t) {
             if (v.has("below")) v.set("x", affine(abs(v["x"]), -1, -0.25));
           },
       .forward = [](V v) { return max_pool2d(v["x"], pool_options(v)); }};
+  exercise.setups.push_back(
+      {"values below 0", {{"x", {1, 4, 4, 1}}}, {{"size", 2}, {"stride", 2}, {"below", 1}}});
   Exercise average = exercise;
   average.forward = [](V v) { return avg_pool2d(v["x"], pool_options(v)); };
   const auto shared = [average](V v) { return engine_gradient(average, v, "x"); };
@@ -195,7 +171,7 @@ Exercise avg_pool_backward() {
       .lesson = 5,
       .title = "average pooling: the gradient is divided among each window",
       .signature = "avg_pool_backward(View<const T> dy, int size, int stride, View<T> dx)",
-      .setups = pools(false),
+      .setups = pools(),
       .forward = [](V v) { return avg_pool2d(v["x"], pool_options(v)); }};
   const auto gradient = [exercise](V v) { return engine_gradient(exercise, v, "x"); };
   exercise.faults = {{"dx", "the scale 1 / (size size) is missing",

@@ -3,7 +3,6 @@
 #include "core/ops/ops.h"
 
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -67,16 +66,14 @@ Exercise rnn_backward() {
       .forward = [](const Values& v) { return states(v).back(); }};
   for (const bool of_w : {true, false}) {
     const std::string_view name = of_w ? "dw" : "du";
-    for (Fault& fault : std::vector<Fault>{
-             {name, "the last step alone counts: the weights are read at each step, so go back",
-              with(of_w, {.last_step = true})},
-             {name, "it stops after two steps: go back to step 0",
-              with(of_w, {.one_step_back = true})},
-             {name, "the slope of tanh is missing: 1 - h(t+1)^2", with(of_w, {.no_slope = true})},
-             {name, "u is not transposed on the way back: dh = da u^T",
-              with(of_w, {.not_transposed = true})}}) {
-      exercise.faults.push_back(std::move(fault));
-    }
+    exercise.faults.insert(
+        exercise.faults.end(),
+        {{name, "the last step alone counts: the weights are read at each step, so go back",
+          with(of_w, {.last_step = true})},
+         {name, "it stops after two steps: go back to step 0", with(of_w, {.one_step_back = true})},
+         {name, "the slope of tanh is missing: 1 - h(t+1)^2", with(of_w, {.no_slope = true})},
+         {name, "u is not transposed on the way back: dh = da u^T",
+          with(of_w, {.not_transposed = true})}});
   }
   exercise.faults.push_back({"du", "the wrong state: step t multiplies h(t) by u, not h(t+1)",
                              with(false, {.next_state = true})});
@@ -155,37 +152,35 @@ Exercise lstm_backward() {
       }};
   for (const bool of_a : {true, false}) {
     const std::string_view name = of_a ? "da" : "dc";
-    for (Fault& fault : std::vector<Fault>{
-             {name, "the order of the gates is wrong: the columns of a are i, f, g, o",
-              with(of_a, {.o_before_g = true})},
-             {name, "the slope of the cell's tanh is missing: h_next = o tanh(c_next)",
-              with(of_a, {.no_slope_of_cell = true})},
-             {name,
-              "dc_next is not used: c_next is read by the next step, too, so its gradient is "
-              "a sum of two",
-              with(of_a, {.no_dc_next = true})},
-             {name, "dh_next does not reach the cell: h_next = o tanh(c_next) reads c_next",
-              with(of_a, {.no_dh_next = true})}}) {
-      exercise.faults.push_back(std::move(fault));
-    }
+    exercise.faults.insert(
+        exercise.faults.end(),
+        {{name, "the order of the gates is wrong: the columns of a are i, f, g, o",
+          with(of_a, {.o_before_g = true})},
+         {name, "the slope of the cell's tanh is missing: h_next = o tanh(c_next)",
+          with(of_a, {.no_slope_of_cell = true})},
+         {name,
+          "dc_next is not used: c_next is read by the next step, too, so its gradient is "
+          "a sum of two",
+          with(of_a, {.no_dc_next = true})},
+         {name, "dh_next does not reach the cell: h_next = o tanh(c_next) reads c_next",
+          with(of_a, {.no_dh_next = true})}});
   }
-  for (Fault& fault : std::vector<Fault>{
-           {"da", "the tanh of the cell is forgotten: h_next = o tanh(c_next)",
-            with(true, {.no_tanh_of_cell = true, .no_slope_of_cell = true})},
-           {"da", "the tanh of the cell is forgotten: the gradient of o is dh_next tanh(c_next)",
-            with(true, {.no_tanh_of_cell = true})},
-           {"da", "the wrong state: the forget gate multiplies c, not c_next",
-            with(true, {.next_cell = true})},
-           {"da", "the slopes of the gates' own activations are missing: i (1 - i), 1 - g^2",
-            with(true, {.no_slopes_of_gates = true})},
-           {"da", "g is no sigmoid: the slope of its tanh is 1 - g^2",
-            with(true, {.tanh_as_sigmoid = true})},
-           {"dc", "the forget gate is missing: c_next = f c + i g, so f is c's factor",
-            with(false, {.no_forget = true})},
-           {"dc", "the wrong gate: c's factor is the forget gate f, not i",
-            with(false, {.input_for_forget = true})}}) {
-    exercise.faults.push_back(std::move(fault));
-  }
+  exercise.faults.insert(
+      exercise.faults.end(),
+      {{"da", "the tanh of the cell is forgotten: h_next = o tanh(c_next)",
+        with(true, {.no_tanh_of_cell = true, .no_slope_of_cell = true})},
+       {"da", "the tanh of the cell is forgotten: the gradient of o is dh_next tanh(c_next)",
+        with(true, {.no_tanh_of_cell = true})},
+       {"da", "the wrong state: the forget gate multiplies c, not c_next",
+        with(true, {.next_cell = true})},
+       {"da", "the slopes of the gates' own activations are missing: i (1 - i), 1 - g^2",
+        with(true, {.no_slopes_of_gates = true})},
+       {"da", "g is no sigmoid: the slope of its tanh is 1 - g^2",
+        with(true, {.tanh_as_sigmoid = true})},
+       {"dc", "the forget gate is missing: c_next = f c + i g, so f is c's factor",
+        with(false, {.no_forget = true})},
+       {"dc", "the wrong gate: c's factor is the forget gate f, not i",
+        with(false, {.input_for_forget = true})}});
   return exercise;
 }
 

@@ -33,13 +33,17 @@ std::string written(std::span<const double> values, const Shape& shape) {
   return nested(values, shape.extents());
 }
 
-std::string line(const std::string& name, const std::string& is, const std::string& what) {
-  std::string text;
-  for (const std::string& part :
-       wrap_text(fmt::format("{} {} {}", name, is, what), width - 6, CutWords::longest)) {
-    text += fmt::format("{}{}\n", text.empty() ? "  " : "    ", part);
+// Lines, the first of them behind `prefix`.
+std::string wrapped(const std::string& text, std::string_view prefix) {
+  std::string lines;
+  for (const std::string& part : wrap_text(text, width - 6, CutWords::longest)) {
+    lines += fmt::format("{}{}\n", lines.empty() ? prefix : "    ", part);
   }
-  return text;
+  return lines;
+}
+
+std::string line(const std::string& name, const std::string& is, const std::string& what) {
+  return wrapped(fmt::format("{} {} {}", name, is, what), "  ");
 }
 
 std::string inputs_text(const Exercise& exercise, const Problem& problem) {
@@ -127,13 +131,7 @@ const Check& smallest(std::span<const Check> checks) {
 
 std::string bullets(const std::vector<std::string>& sentences) {
   std::string text;
-  for (const std::string& sentence : sentences) {
-    std::string prefix = "  - ";
-    for (const std::string& part : wrap_text(sentence + ".", width - 6, CutWords::longest)) {
-      text += prefix + part + "\n";
-      prefix = "    ";
-    }
-  }
+  for (const std::string& sentence : sentences) text += wrapped(sentence + ".", "  - ");
   return text;
 }
 
@@ -142,64 +140,23 @@ std::string printed_text(const std::string& printed) {
   return fmt::format("\nIt printed:\n{}{}", printed, printed.ends_with('\n') ? "" : "\n");
 }
 
-}  // namespace
-
-Grade grade(const Exercise& exercise, std::span<const Problem> problems, const AnswerRun& run) {
-  const std::vector<Check> checks = checks_of(problems, run);
-  const auto wrong =
-      std::ranges::count_if(checks, [](const Check& one) { return !one.is_right(); });
-  Grade result;
-  if (wrong == 0 && checks.size() == problems.size()) {
-    result.passed = true;
-    const std::string confirmed =
-        exercise.expected || !exercise.in_double
-            ? std::string()
-            : fmt::format(
-                  " The engine's backward gives the same, and so do finite differences "
-                  "({} elements).",
-                  confirmed_elements(exercise, checks));
-    result.text =
-        fmt::format("{}: right, in {} checks: {} inputs{}.{}\n{}", exercise.name, checks.size(),
-                    exercise.setups.size() * seeds_of_a_setup,
-                    exercise.in_double && exercise.in_float ? ", in double and in float" : "",
-                    confirmed, printed_text(run.printed));
-    return result;
-  }
-  result.causes = diagnose(exercise, checks);
-  const auto stopped =
-      std::ranges::find_if(checks, [](const Check& one) { return !one.outcome->stopped.empty(); });
-  if (stopped != checks.end()) {
-    result.causes.push_back(fmt::format("It was stopped with {}: {}", input_name(*stopped->problem),
-                                        stopped->outcome->stopped));
-  }
-  const Check& shown = smallest(checks);
-  result.text = fmt::format(
-      "{}: wrong in {} of {} checks.\n\n{}", exercise.name, wrong, checks.size(),
-      result.causes.empty() ? "Nothing that learners often do wrong gives these numbers.\n"
-                            : "What it looks like:\n" + bullets(result.causes));
-  result.text += fmt::format("\nThe smallest input that fails ({}):\n{}",
-                             input_name(*shown.problem), inputs_text(exercise, *shown.problem));
-  for (size_t r = 0; r < shown.agrees.size(); ++r) {
-    if (!shown.agrees[r]) result.text += result_text(exercise, shown, r);
-  }
-  result.text += printed_text(run.printed);
-  return result;
-}
-
-namespace {
-
-// On messages of the compiler that do not say what to write instead.
+// On messages of the compiler, with both parts, that do not say what to write instead.
 std::string remark_on(const std::string& errors) {
+  constexpr std::string_view remarks[][3] = {
+      {"binary", "‘operator^’", "In C++ ^ is no power: the square of y is y * y."},
+      {"no match for", "View<", "A View is a whole tensor: x[k] is its k-th element."},
+      {"no match for", "‘dim3’",
+       "blockIdx, blockDim, gridDim and threadIdx have parts: .x, .y and .z."},
+      {"jump to", "case label", "A case with variables needs braces: case ...: { ... break; }"},
+      {"function-definition is not allowed", "before ‘{’",
+       "A } is missing in the answer: what stands behind it is taken for a part of the function."}};
   std::string text;
-  const auto has = [&](std::string_view part) { return errors.find(part) != std::string::npos; };
-  if (has("binary ‘operator^’")) text += "In C++ ^ is no power: the square of y is y * y.\n";
-  if (has("no match for") && has("View<")) {
-    text += "A View is a whole tensor: x[k] is its k-th element.\n";
+  for (const auto& [first, second, remark] : remarks) {
+    if (errors.find(first) == std::string::npos || errors.find(second) == std::string::npos)
+      continue;
+    text += fmt::format("\n{}\n", remark);
   }
-  if (has("no match for") && has("‘dim3’")) {
-    text += "blockIdx, blockDim, gridDim and threadIdx have parts: .x, .y and .z.\n";
-  }
-  return text.empty() ? text : "\n" + text;
+  return text;
 }
 
 Grade grade_built(const Exercise& exercise, const std::filesystem::path& file,
@@ -224,6 +181,47 @@ Grade grade_built(const Exercise& exercise, const std::filesystem::path& file,
 }
 
 }  // namespace
+
+Grade grade(const Exercise& exercise, std::span<const Problem> problems, const AnswerRun& run) {
+  const std::vector<Check> checks = checks_of(problems, run);
+  const auto wrong =
+      std::ranges::count_if(checks, [](const Check& one) { return !one.is_right(); });
+  Grade result;
+  if (wrong == 0 && checks.size() == problems.size()) {
+    result.passed = true;
+    const std::string confirmed =
+        exercise.expected || !exercise.in_double
+            ? std::string()
+            : fmt::format(
+                  " The engine's backward gives the same, and so do finite differences "
+                  "({} elements).",
+                  confirmed_elements(exercise, checks));
+    result.text = fmt::format("{}: right, in {} checks: {} inputs{}.{}\n{}", exercise.name,
+                              checks.size(), exercise.setups.size() * seeds_of_a_setup,
+                              exercise.in_double ? ", in double and in float" : "", confirmed,
+                              printed_text(run.printed));
+    return result;
+  }
+  result.causes = diagnose(exercise, checks);
+  const auto stopped =
+      std::ranges::find_if(checks, [](const Check& one) { return !one.outcome->stopped.empty(); });
+  if (stopped != checks.end()) {
+    result.causes.push_back(fmt::format("It was stopped with {}: {}", input_name(*stopped->problem),
+                                        stopped->outcome->stopped));
+  }
+  const Check& shown = smallest(checks);
+  result.text = fmt::format(
+      "{}: wrong in {} of {} checks.\n\n{}", exercise.name, wrong, checks.size(),
+      result.causes.empty() ? "Nothing that learners often do wrong gives these numbers.\n"
+                            : "What it looks like:\n" + bullets(result.causes));
+  result.text += fmt::format("\nThe smallest input that fails ({}):\n{}",
+                             input_name(*shown.problem), inputs_text(exercise, *shown.problem));
+  for (size_t r = 0; r < shown.agrees.size(); ++r) {
+    if (!shown.agrees[r]) result.text += result_text(exercise, shown, r);
+  }
+  result.text += printed_text(run.printed);
+  return result;
+}
 
 Grade grade_file(const Exercise& exercise, const std::filesystem::path& file,
                  const std::filesystem::path& course, int seconds) {

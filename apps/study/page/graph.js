@@ -24,8 +24,10 @@ function boxOf(item) {
     node.lines = [`▸ ${item.path}`, plural(item.ops.length, 'operator'), node.shape];
     node.family = 'module';
   } else {
-    node.lines = last.kind !== 'op' ? [last.name.split('.').pop()]
-      : [label(item.op), ...(last.layer && last.layer !== last.name ? [last.layer] : [])];
+    const parts = last.name.split('.');  // of a parameter, its layer's and its own
+    const [name, layer] = last.kind === 'op' ? [label(item.op), last.layer]
+      : [parts.pop(), parts.join('.')];
+    node.lines = [name, ...(layer && layer !== last.name ? [layer] : [])];
     node.lines.push(node.shape);
     node.family = last.family;
     node.mini = mini(last.outputs[0]);

@@ -2,6 +2,8 @@
 // API", "Fused Flash Attention fprop" and "bprop"). An engine may take others and compute nonsense.
 #include "core/cuda/attention/cudnn_attention.h"
 
+#include "core/cuda/memory/allocator.h"
+
 namespace whisker::cuda {
 namespace {
 
@@ -12,12 +14,6 @@ using Axes = std::array<int64_t, 4>;
 constexpr int64_t q_id = 1, k_id = 2, v_id = 3, bias_id = 4, y_id = 5, log_sum_exp_id = 6;
 constexpr int64_t dy_id = 7, dq_id = 8, dk_id = 9, dv_id = 10, scale_id = 11, one_id = 12;
 constexpr int64_t delta_id = 13, dq_sum_id = 14, first_between = 15;
-
-constexpr size_t most_proposals = 16;
-
-int64_t padded(int64_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
 
 Axes transposed(const Axes& x) {
   return {x[0], x[1], x[3], x[2]};
@@ -124,16 +120,14 @@ class Graph {
     const Axes extents{g_.batch, g_.heads, g_.tokens, last};
     return tensor(next_++, extents, contiguous(extents), dtype, true);
   }
-  const Descriptor& number(int64_t id) {
-    return graph_->tensor(cudnn::StridedSpec{.id = id, .by_value = true});
-  }
+  const Descriptor& number(int64_t id) { return graph_->tensor({.id = id, .by_value = true}); }
   const Descriptor& tensor(int64_t id, const Axes& extents, const Axes& strides, DType dtype,
                            bool is_virtual = false) {
-    return graph_->tensor(cudnn::StridedSpec{.id = id,
-                                             .extents = extents,
-                                             .strides = strides,
-                                             .dtype = dtype,
-                                             .is_virtual = is_virtual});
+    return graph_->tensor({.id = id,
+                           .extents = extents,
+                           .strides = strides,
+                           .dtype = dtype,
+                           .is_virtual = is_virtual});
   }
 
   const AttentionGeometry& g_;
@@ -166,8 +160,8 @@ std::unique_ptr<CudnnAttention> CudnnAttention::make(const cudnn::Target& target
   const auto graph = made.finalize();
   if (!graph) return nullptr;
   for (const auto heuristic : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const cudnn::Proposal& proposal : cudnn::proposals(*graph, heuristic, most_proposals)) {
-      auto plan = cudnn::Plan::make(graph, proposal.choice);
+    for (const cudnn::EngineChoice& engine : cudnn::proposals(*graph, heuristic)) {
+      auto plan = cudnn::Plan::make(graph, engine);
       if (!plan) continue;
       return std::unique_ptr<CudnnAttention>(
           new CudnnAttention(g, pass, deterministic, std::move(plan)));
@@ -181,8 +175,8 @@ CudnnAttention::CudnnAttention(const AttentionGeometry& g, AttentionPass pass, b
     : g_(g), pass_(pass), plan_(std::move(plan)) {
   if (pass == AttentionPass::forward) return;
   const int64_t rows = g.batch * g.heads * g.tokens;
-  delta_bytes_ = padded(rows * 4);
-  if (!deterministic) dq_bytes_ = padded(rows * g.head_size * 4);
+  delta_bytes_ = aligned_bytes(rows * 4);
+  if (!deterministic) dq_bytes_ = aligned_bytes(rows * g.head_size * 4);
 }
 
 void CudnnAttention::run(const AttentionOperands& operands, void* workspace) const {

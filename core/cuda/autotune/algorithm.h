@@ -1,22 +1,14 @@
-// One way to compute a request, and the GPU that it runs on.
+// One way to compute a request.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
+#include "core/cuda/runtime/context.h"
 
-#include <cuda_runtime_api.h>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
 
 namespace whisker::cuda {
-
-/// Stream and GPU of an algorithm's run.
-struct KernelSite {
-  cudaStream_t stream = nullptr;
-  int multiprocessors = 1;
-  int capability = 0;                       ///< as Context::capability
-  size_t shared_bytes = 48 * 1024;          ///< of shared memory that a block may ask for
-  size_t multiprocessor_bytes = 64 * 1024;  ///< of shared memory of a multiprocessor
-};
 
 template <class Operands>
 class Algorithm {
@@ -27,6 +19,25 @@ class Algorithm {
   virtual int64_t workspace_bytes() const { return 0; }
   /// Enqueues the work; `workspace` has workspace_bytes().
   virtual void run(const KernelSite& site, const Operands& operands, void* workspace) const = 0;
+};
+
+/// An algorithm by a function.
+template <class Operands>
+class FunctionAlgorithm final : public Algorithm<Operands> {
+ public:
+  using Run = std::function<void(const KernelSite&, const Operands&, void* workspace)>;
+  FunctionAlgorithm(std::string name, Run run, int64_t workspace_bytes = 0)
+      : name_(std::move(name)), run_(std::move(run)), workspace_bytes_(workspace_bytes) {}
+  std::string name() const override { return name_; }
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  void run(const KernelSite& site, const Operands& operands, void* workspace) const override {
+    run_(site, operands, workspace);
+  }
+
+ private:
+  std::string name_;
+  Run run_;
+  int64_t workspace_bytes_;
 };
 
 }  // namespace whisker::cuda

@@ -1,11 +1,11 @@
 // Timing of algorithms on the GPU under the conditions of a step: the L2 cache is cold, and
-// operands are the call's or random, since a GPU at its power limit computes faster on zeros.
+// operands are the call's, since a GPU at its power limit computes faster on zeros.
 #pragma once
 
 #include "core/cuda/memory/allocator.h"
 #include "core/cuda/runtime/context.h"
 #include "core/cuda/runtime/streams.h"
-#include "core/tensor/dtype_name.h"
+#include "core/error.h"
 #include "core/work_progress.h"
 
 #include <algorithm>
@@ -20,7 +20,15 @@ class DriverMemory {
  public:
   /// Empties the allocator's cache where the driver has too little. Throws OutOfMemory when that
   /// does not help, or when this is MemoryOptions::failing_allocation.
-  DriverMemory(Allocator& allocator, int64_t bytes);
+  DriverMemory(Allocator& allocator, int64_t bytes) {
+    if (bytes <= 0) return;
+    { const Scratch counted(allocator, 0); }  // counts as one of failing_allocation
+    data_ = allocated_by_driver(bytes);
+    if (data_) return;
+    allocator.empty_cache();
+    data_ = allocated_by_driver(bytes);
+    if (!data_) throw OutOfMemory(fmt::format("{} bytes needed to time algorithms in", bytes), 0);
+  }
   ~DriverMemory() { cudaFree(data_); }
   DriverMemory(const DriverMemory&) = delete;
   DriverMemory& operator=(const DriverMemory&) = delete;
@@ -79,10 +87,3 @@ class Stopwatch {
 };
 
 }  // namespace whisker::cuda
-
-namespace whisker::cuda::kernels {
-
-/// y (count) of f32, bf16 or f16 is uniform in [-most, most], the same numbers at each call.
-void noise(cudaStream_t stream, DType dtype, float most, void* y, int64_t count);
-
-}  // namespace whisker::cuda::kernels

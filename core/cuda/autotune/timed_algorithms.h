@@ -23,8 +23,7 @@ namespace whisker::cuda {
 inline constexpr int64_t own_kernels = 7;
 
 /// Kinds of requests in the table; stored ones call gemms products.
-inline constexpr const char *convolution_rows = "convolutions", *gemm_rows = "products",
-                            *recurrent_rows = "recurrent";
+inline constexpr const char *convolution_rows = "convolutions", *gemm_rows = "products";
 
 template <class Request, class Operands>
 class TimedAlgorithms : protected CudaKernels {
@@ -44,7 +43,7 @@ class TimedAlgorithms : protected CudaKernels {
     }
     const Pointer algorithm = choice->algorithm;
     const Scratch workspace(allocator_, algorithm->workspace_bytes());
-    algorithm->run(site(), operands, workspace.data());
+    algorithm->run(context_.site(), operands, workspace.data());
   }
   /// Forgets the compiled choices: after a change of options or of the table.
   void clear() { tuner_.clear(); }
@@ -70,13 +69,6 @@ class TimedAlgorithms : protected CudaKernels {
   /// Settles what candidates are made of, before they are timed within a budget of their own.
   virtual void prepare(const Request& /*request*/, const Operands& /*operands*/) {}
 
-  KernelSite site() const {
-    return {.stream = context_.stream(),
-            .multiprocessors = context_.multiprocessors(),
-            .capability = context_.capability(),
-            .shared_bytes = context_.properties().sharedMemPerBlockOptin,
-            .multiprocessor_bytes = context_.properties().sharedMemPerMultiprocessor};
-  }
   bool fits(const Algorithm<Operands>& algorithm) const {
     try {
       const Scratch probe(allocator_, algorithm.workspace_bytes());
@@ -121,8 +113,8 @@ class TimedAlgorithms : protected CudaKernels {
           },
           [&](const Algorithm<Operands>& candidate, float hopeless) {
             const DriverMemory workspace(allocator_, candidate.workspace_bytes());
-            return stopwatch.median([&] { candidate.run(site(), operands, workspace.data()); },
-                                    hopeless);
+            return stopwatch.median(
+                [&] { candidate.run(context_.site(), operands, workspace.data()); }, hopeless);
           },
           // Timing used memory outside the allocator, which may have a lower limit.
           [&](const Algorithm<Operands>& candidate) { return fits(candidate); });

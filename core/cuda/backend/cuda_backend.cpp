@@ -5,7 +5,6 @@
 #include "core/cuda/gemm/gemm_algorithms.h"
 #include "core/cuda/image/image_pipeline.h"
 #include "core/cuda/image/jpeg_decoder.h"
-#include "core/cuda/recurrent/recurrent_algorithms.h"
 #include "core/cuda/runtime/check.h"
 #include "core/cuda/runtime/cublas_lt.h"
 #include "core/error.h"
@@ -25,7 +24,6 @@ AutotuneTable::Environment environment_of(const Context& context) {
 void forget_choices(CudaDevice& device) {
   device.convolutions->clear();
   device.gemms->clear();
-  device.recurrent->clear();
 }
 
 }  // namespace
@@ -34,11 +32,9 @@ CudaDevice::CudaDevice(int index)
     : context(index),
       allocator(context),
       staging(context),
-      table({convolution_rows, gemm_rows, recurrent_rows},
-            [this] { return environment_of(context); }),
+      table({convolution_rows, gemm_rows}, [this] { return environment_of(context); }),
       gemms(std::make_unique<GemmAlgorithms>(*this, gemm_rows)),
-      convolutions(std::make_unique<ConvAlgorithms>(*this, convolution_rows)),
-      recurrent(std::make_unique<RecurrentAlgorithms>(*this)) {
+      convolutions(std::make_unique<ConvAlgorithms>(*this, convolution_rows)) {
   budget.set_limit(options.search_seconds);
   budget.set_uses(options.search_uses);
 }
@@ -70,9 +66,6 @@ void CudaBackend::set_options(const CudaOptions& options) {
   same_choices.search_uses = device_.options.search_uses;
   const bool forget = same_choices != device_.options;
   device_.options = options;
-  // Recurrent layers keep to their choice; what nobody timed is chosen again once there is time.
-  // Nothing of theirs is kept between steps.
-  if (options.search_seconds > device_.budget.limit()) device_.recurrent->clear();
   device_.budget.set_limit(options.search_seconds);
   device_.budget.set_uses(options.search_uses);
   if (!forget) return;

@@ -1,12 +1,5 @@
 // The CUDA backend's class. A kernel family takes tensors and stands beside its kernels, or in a
-// .cpp of the highest folder that it calls.
-//
-// Note [Folders of the CUDA backend]
-// From the ground up, each uses those before it: runtime (a device's streams, handles, errors,
-// libraries), device_code (what kernels share), memory (the allocator, uploads, captured graphs,
-// the device with all of these), cudnn (its operation graphs), autotune (timing), ops, gemm, norm,
-// convolution and image, then attention, recurrent and fused_conv_norm, which use several; and this
-// folder, the backend itself.
+// .cpp of the highest folder that it calls: docs/internals/kernels.md lists the folders.
 #pragma once
 
 #include "core/backend/backend.h"

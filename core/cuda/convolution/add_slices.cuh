@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(add_slices_threads, 4)
 }
 /// At least two outputs per block, so that threads read whole sectors of f64 pairs.
 template <class Sum, class Finish>
-void add_slices(const LaunchTarget& target, const void* partial, int64_t slices, int64_t count,
+void add_slices(const KernelSite& site, const void* partial, int64_t slices, int64_t count,
                 const Finish& finish) {
   int outputs_log = 8;
   static_assert(1 << 8 == add_slices_threads);
@@ -64,7 +64,7 @@ void add_slices(const LaunchTarget& target, const void* partial, int64_t slices,
     --outputs_log;
   }
   const int64_t outputs = int64_t{1} << outputs_log;
-  launch_pdl(target, static_cast<unsigned>((count + outputs - 1) / outputs), add_slices_threads,
+  launch_pdl(site, {static_cast<unsigned>((count + outputs - 1) / outputs), add_slices_threads},
              add_slices_kernel<Sum, Finish>, partial, slices, count, outputs_log, finish);
 }
 

@@ -2,9 +2,10 @@
 // per element of dw. Sums run in a fixed order: results are deterministic.
 #include "core/cuda/convolution/convolution.h"
 #include "core/cuda/device_code/activations.cuh"
+#include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
-#include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda {
 namespace {
@@ -19,66 +20,49 @@ struct Element {
         channel(at % channels) {}
 };
 
-/// y (N, h_out, w_out, c_out) = f(x (N,H,W,C) * w (c_out, kernel_h, kernel_w, C / groups) + b).
-template <class T>
-__global__ void forward_kernel(Conv2dGeometry g, const T* x, const T* w, const T* b, T* y) {
-  const int64_t count = g.n * g.h_out * g.w_out * g.c_out;
-  const int64_t group_in = g.c / g.groups;
-  const int64_t group_out = g.c_out / g.groups;
-  const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count; at += step) {
-    const auto [n, i, j, k] = Element(at, g.h_out, g.w_out, g.c_out);
-    float sum = 0;
-    for (int64_t p = 0; p < g.kernel_h; ++p) {
-      const int64_t row = i * g.stride_h - g.pad_top + p * g.dilation_h;
-      if (row < 0 || row >= g.h) continue;
-      for (int64_t q = 0; q < g.kernel_w; ++q) {
-        const int64_t column = j * g.stride_w - g.pad_left + q * g.dilation_w;
-        if (column < 0 || column >= g.w) continue;
-        const T* in = x + ((n * g.h + row) * g.w + column) * g.c + k / group_out * group_in;
-        const T* filter = w + ((k * g.kernel_h + p) * g.kernel_w + q) * group_in;
-        for (int64_t c = 0; c < group_in; ++c) sum += to_f32(in[c]) * to_f32(filter[c]);
-      }
-    }
-    if (b) sum += to_f32(b[k]);
-    y[at] = from_f32<T>(activate(g.activation, sum));
-  }
+/// The row (or column) that `position` meets by tap `tap`, of `count` ones, or -1: forward a row of
+/// x that a row of y reads, else a row of dy whose window reads a row of x.
+template <bool Forward>
+__device__ int64_t met_by(int64_t position, int64_t pad, int64_t tap, int64_t stride,
+                          int64_t count) {
+  const int64_t shifted = Forward ? position * stride - pad + tap : position + pad - tap;
+  if (shifted < 0 || (!Forward && shifted % stride != 0)) return -1;
+  const int64_t met = Forward ? shifted : shifted / stride;
+  return met < count ? met : -1;
 }
 
-/// The output whose window reads `position` by tap `tap`, or -1.
-__device__ int64_t output_of(int64_t position, int64_t pad, int64_t tap, int64_t dilation,
-                             int64_t stride, int64_t outputs) {
-  const int64_t shifted = position + pad - tap * dilation;
-  if (shifted < 0 || shifted % stride != 0) return -1;
-  const int64_t output = shifted / stride;
-  return output < outputs ? output : -1;
-}
-
-/// dx (N,H,W,C) from w and dy (N, h_out, w_out, c_out).
-template <class T>
-__global__ void backward_input_kernel(Conv2dGeometry g, const T* w, const T* dy, T* dx) {
-  const int64_t count = g.n * g.h * g.w * g.c;
-  const int64_t group_in = g.c / g.groups;
-  const int64_t group_out = g.c_out / g.groups;
+/// Forward y (N, h_out, w_out, c_out) = f(x (N,H,W,C) * w (c_out, kernel_h, kernel_w, C / groups) +
+/// b), x in `from` and b perhaps null; else dx from dy.
+template <class T, bool Forward>
+__global__ void image_kernel(Conv2dGeometry g, const T* w, const T* b, const T* from, T* to) {
+  const int64_t rows = Forward ? g.h_out : g.h, columns = Forward ? g.w_out : g.w;
+  const int64_t channels = Forward ? g.c_out : g.c, from_channels = Forward ? g.c : g.c_out;
+  const int64_t from_rows = Forward ? g.h : g.h_out, from_columns = Forward ? g.w : g.w_out;
+  const int64_t group_in = g.c / g.groups, summed = from_channels / g.groups;
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count; at += step) {
-    const auto [n, row, column, c] = Element(at, g.h, g.w, g.c);
-    const int64_t first_filter = c / group_in * group_out;
+  for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+       at < g.n * rows * columns * channels; at += step) {
+    const auto [n, row, column, channel] = Element(at, rows, columns, channels);
+    const int64_t first = channel / (channels / g.groups) * summed;
     float sum = 0;
     for (int64_t p = 0; p < g.kernel_h; ++p) {
-      const int64_t i = output_of(row, g.pad_top, p, g.dilation_h, g.stride_h, g.h_out);
+      const int64_t i = met_by<Forward>(row, g.pad_top, p * g.dilation_h, g.stride_h, from_rows);
       if (i < 0) continue;
       for (int64_t q = 0; q < g.kernel_w; ++q) {
-        const int64_t j = output_of(column, g.pad_left, q, g.dilation_w, g.stride_w, g.w_out);
+        const int64_t j =
+            met_by<Forward>(column, g.pad_left, q * g.dilation_w, g.stride_w, from_columns);
         if (j < 0) continue;
-        const T* gradient = dy + ((n * g.h_out + i) * g.w_out + j) * g.c_out;
-        for (int64_t k = first_filter; k < first_filter + group_out; ++k) {
-          const int64_t at_w = ((k * g.kernel_h + p) * g.kernel_w + q) * group_in + c % group_in;
-          sum += to_f32(gradient[k]) * to_f32(w[at_w]);
+        const T* in = from + ((n * from_rows + i) * from_columns + j) * from_channels + first;
+        for (int64_t c = 0; c < summed; ++c) {
+          const int64_t filter = Forward ? channel : first + c;
+          const int64_t of_filter = Forward ? c : channel % group_in;
+          const int64_t at_w = ((filter * g.kernel_h + p) * g.kernel_w + q) * group_in + of_filter;
+          sum += to_f32(in[c]) * to_f32(w[at_w]);
         }
       }
     }
-    dx[at] = from_f32<T>(sum);
+    if (b) sum += to_f32(b[channel]);
+    to[at] = from_f32<T>(activate(g.activation, sum));
   }
 }
 
@@ -88,7 +72,6 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
   const int64_t group_in = g.c / g.groups;
   const int64_t group_out = g.c_out / g.groups;
   const int64_t count = g.c_out * g.kernel_h * g.kernel_w * group_in;
-  __shared__ float sums[block_threads];
   for (int64_t at = blockIdx.x; at < count; at += gridDim.x) {
     const auto [k, p, q, c] = Element(at, g.kernel_h, g.kernel_w, group_in);
     const int64_t channel = k / group_out * group_in + c;
@@ -102,47 +85,10 @@ __global__ void backward_weights_kernel(Conv2dGeometry g, const T* x, const T* d
       sum += to_f32(x[((y.image * g.h + row) * g.w + column) * g.c + channel]) *
              to_f32(dy[position * g.c_out + k]);
     }
-    sums[threadIdx.x] = sum;
-    for (unsigned half = block_threads / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    if (threadIdx.x == 0) dw[at] = from_f32<T>(sums[0]);
-    __syncthreads();
+    sum = group_sum<block_threads>(sum);
+    if (threadIdx.x == 0) dw[at] = from_f32<T>(sum);
   }
 }
-
-class DirectConvolution final : public ConvolutionAlgorithm {
- public:
-  explicit DirectConvolution(const ConvolutionRequest& request) : request_(request) {}
-  std::string name() const override { return std::string(direct_name); }
-
-  void run(const KernelSite& site, const ConvolutionOperands& operands,
-           void* /*workspace*/) const override {
-    const Conv2dGeometry& g = request_.geometry;
-    visit_real(g.dtype, [&]<class T>() {
-      T* const x = static_cast<T*>(operands.x);
-      T* const w = static_cast<T*>(operands.w);
-      T* const y = static_cast<T*>(operands.y);
-      const auto launch = [&](auto* kernel, unsigned blocks, auto... arguments) {
-        kernel<<<blocks, block_threads, 0, site.stream>>>(g, arguments...);
-      };
-      if (request_.pass == ConvolutionPass::forward) {
-        const T* const b = static_cast<const T*>(operands.b);
-        launch(forward_kernel<T>, grid_for(g.n * g.h_out * g.w_out * g.c_out), x, w, b, y);
-      } else if (request_.pass == ConvolutionPass::backward_input) {
-        launch(backward_input_kernel<T>, grid_for(g.n * g.h * g.w * g.c), w, y, x);
-      } else {
-        const int64_t weights = g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
-        launch(backward_weights_kernel<T>, grid_for(weights, 1), x, y, w);
-      }
-    });
-    check_launch("direct convolution");
-  }
-
- private:
-  ConvolutionRequest request_;
-};
 
 }  // namespace
 
@@ -150,7 +96,24 @@ ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request
   const bool forward = request.pass == ConvolutionPass::forward;
   if (request.pooled || request.residual || request.sums || request.normalised) return nullptr;
   if (!forward && request.has_epilogue()) return nullptr;
-  return std::make_unique<DirectConvolution>(request);
+  const auto run = [request](const KernelSite& site, const ConvolutionOperands& o, void*) {
+    const Conv2dGeometry& g = request.geometry;
+    const auto launch = [&](unsigned blocks, auto* kernel, auto... operands) {
+      launch_kernel(site.stream, "direct convolution", blocks, kernel, g, operands...);
+    };
+    visit_real(g.dtype, [&]<class T>() {
+      if (request.pass == ConvolutionPass::forward) {
+        launch(grid_for(g.n * g.h_out * g.w_out * g.c_out), image_kernel<T, true>, o.w, o.b, o.x,
+               o.y);
+      } else if (request.pass == ConvolutionPass::backward_input) {
+        launch(grid_for(g.n * g.h * g.w * g.c), image_kernel<T, false>, o.w, nullptr, o.y, o.x);
+      } else {
+        const int64_t weights = g.c_out * g.kernel_h * g.kernel_w * (g.c / g.groups);
+        launch(grid_for(weights, 1), backward_weights_kernel<T>, o.x, o.y, o.w);
+      }
+    });
+  };
+  return std::make_unique<FunctionAlgorithm<ConvolutionOperands>>("direct", run);
 }
 
 }  // namespace whisker::cuda

@@ -17,14 +17,12 @@ class ConvAlgorithms final : public TimedAlgorithms<ConvolutionRequest, Convolut
  public:
   using TimedAlgorithms::TimedAlgorithms;
 
-  /// A forward request by plain ones and further kernels; with max-pooling behind it where `pool`
-  /// is not null.
-  void forward_unfused(const ConvolutionRequest& request, const Pool2dGeometry* pool,
-                       const ConvolutionOperands& operands);
-  /// The gradients of both operands, each where its result is not null, from dy or with `pool` from
-  /// that of the pooled image; `weights` is the request for the weights' gradient.
-  void backward_unfused(const ConvolutionRequest& weights, const Pool2dGeometry* pool,
-                        const ConvolutionOperands& of_weights, const ConvolutionOperands& of_input);
+  /// A forward request by plain ones and further kernels.
+  void forward_unfused(const ConvolutionRequest& request, const ConvolutionOperands& operands);
+  /// The gradients of both operands, each where its result is not null; `weights` is the request
+  /// for the weights' gradient.
+  void backward_unfused(const ConvolutionRequest& weights, const ConvolutionOperands& of_weights,
+                        const ConvolutionOperands& of_input);
 
  private:
   Pointer named(const ConvolutionRequest& request, const ConvolutionOperands& operands,
@@ -35,16 +33,15 @@ class ConvAlgorithms final : public TimedAlgorithms<ConvolutionRequest, Convolut
   void prepare(const ConvolutionRequest& request, const ConvolutionOperands& operands) override;
 
   std::shared_ptr<const cudnn::OperationGraph> graph_of(const ConvolutionRequest& request);
-  /// Null where `engine` is not admissible() or cannot compute `request`, or needs too large a
-  /// workspace besides padded images. `graph` is graph_of(request).
+  /// Null where cudnn_convolution() is, or where the engine needs too large a workspace
+  /// besides padded images. `graph` is graph_of(request).
   Pointer usable(std::shared_ptr<const cudnn::OperationGraph> graph,
                  const ConvolutionRequest& request, const cudnn::EngineChoice& engine);
   Pointer first_engine(const ConvolutionRequest& request);
-  /// Unfused, or the direct kernel. Throws internal where there is neither.
+  /// The few-channel or the depthwise kernel; null where neither computes the request.
+  Pointer own_kernel(const ConvolutionRequest& request) const;
+  /// Unfused, or the direct kernel; null where that does not compute the request.
   Pointer last_resort(const ConvolutionRequest& request);
 };
-
-/// Windows of 2x2 side by side, all of them whole: what an algorithm may have as an epilogue.
-bool is_epilogue(const Pool2dGeometry& p);
 
 }  // namespace whisker::cuda

@@ -10,38 +10,6 @@
 namespace whisker::cuda {
 namespace {
 
-/// What the gradients of a convolution read and write, on the 16-byte grid.
-class ConvolutionGradients {
- public:
-  /// y is read only with an activation, `active`.
-  ConvolutionGradients(Context& context, Allocator& allocator, const AffineSaved& saved,
-                       const Tensor& dy, const AffineGrads& out, bool active)
-      : x_(context, allocator, out.dw.defined() ? saved.x : no_tensor),
-        w_(context, allocator, out.dx.defined() ? saved.w : no_tensor),
-        y_(context, allocator, active ? saved.y : no_tensor),
-        dy_(context, allocator, dy),
-        dx_(context, allocator, out.dx),
-        dw_(context, allocator, out.dw),
-        db_(context, allocator, out.db) {}
-
-  /// Operands of a request for the weights' gradient.
-  ConvolutionOperands of_weights() const {
-    return {.x = x_.data(), .w = dw_.data(), .b = db_.data(), .y = dy_.data(), .output = y_.data()};
-  }
-  /// Operands of a request for the input's gradient, but for its dz.
-  ConvolutionOperands of_input() const { return {.x = dx_.data(), .w = w_.data()}; }
-  /// Call it after the work was enqueued.
-  void finish() {
-    dx_.finish();
-    dw_.finish();
-    db_.finish();
-  }
-
- private:
-  AlignedInput x_, w_, y_, dy_;
-  AlignedOutput dx_, dw_, db_;
-};
-
 class Convolution final : public ConvolutionKernels, public ConvPoolKernels, CudaKernels {
  public:
   using CudaKernels::CudaKernels;
@@ -62,7 +30,14 @@ class Convolution final : public ConvolutionKernels, public ConvPoolKernels, Cud
 
   void conv2d_backward(const Conv2dGeometry& g, const AffineSaved& saved, const Tensor& dy,
                        const AffineGrads& out) override {
-    backward(g, nullptr, saved, no_tensor, dy, out);
+    backward({.geometry = g}, saved, no_tensor, dy, out);
+  }
+
+  // Windows of 2x2 side by side, all of them whole: an epilogue.
+  bool takes(const ConvPoolGeometry& g) override {
+    const Pool2dGeometry& p = g.pool;
+    return p.is_square(2, 2) && p.pad_top == 0 && p.pad_left == 0 && p.h_out == p.h / 2 &&
+           p.w_out == p.w / 2 && p.n * p.h_out * p.w_out < int64_t{1} << 32;
   }
 
   void forward(const ConvPoolGeometry& g, const AffineInputs& in, const Tensor& y,
@@ -70,42 +45,43 @@ class Convolution final : public ConvolutionKernels, public ConvPoolKernels, Cud
     context_.enter();
     const AlignedInput x(context_, allocator_, in.x), w(context_, allocator_, in.w);
     const AlignedInput b(context_, allocator_, in.b);
-    const ConvolutionRequest request{.geometry = g.conv, .pooled = true, .tf32 = tf32()};
-    const ConvolutionOperands operands{
-        .x = x.data(), .w = w.data(), .b = b.data(), .y = y.raw(), .argmax = pointer(workspace)};
-    if (is_epilogue(g.pool) && is_aligned(operands.y) && is_aligned(operands.argmax)) {
-      convolutions_.run(request, operands);
-    } else {
-      convolutions_.forward_unfused(request, &g.pool, operands);
-    }
+    convolutions_.run(
+        {.geometry = g.conv, .pooled = true, .tf32 = tf32()},
+        {.x = x.data(), .w = w.data(), .b = b.data(), .y = y.raw(), .argmax = pointer(workspace)});
   }
 
   void backward(const ConvPoolGeometry& g, const ConvPoolSaved& saved, const Tensor& dy,
                 const AffineGrads& out) override {
-    backward(g.conv, &g.pool, {.x = saved.x, .w = saved.w, .y = saved.y}, saved.workspace, dy, out);
+    backward({.geometry = g.conv, .pooled = true}, {.x = saved.x, .w = saved.w, .y = saved.y},
+             saved.workspace, dy, out);
   }
 
  private:
-  void backward(const Conv2dGeometry& g, const Pool2dGeometry* pool, const AffineSaved& saved,
-                const Tensor& argmax, const Tensor& dy, const AffineGrads& out) {
+  void backward(ConvolutionRequest request, const AffineSaved& saved, const Tensor& argmax,
+                const Tensor& dy, const AffineGrads& out) {
     context_.enter();
-    const bool active = g.activation.kind != Activation::none;
-    ConvolutionGradients memory(context_, allocator_, saved, dy, out, active);
-    ConvolutionOperands operands = memory.of_weights();
-    operands.argmax = pointer(argmax);
-    ConvolutionRequest weights{.pass = ConvolutionPass::backward_weights,
-                               .geometry = g,
-                               .pooled = pool != nullptr,
-                               .tf32 = tf32()};
-    weights.geometry.bias = out.db.defined();
-    const bool from_dy = operands.w && !out.dx.defined() && weights.has_epilogue() &&
-                         (!pool || (is_epilogue(*pool) && is_aligned(operands.argmax)));
-    if (from_dy) {
-      convolutions_.run(weights, operands);
+    const bool active = request.geometry.activation.kind != Activation::none;
+    const AlignedInput x(context_, allocator_, out.dw.defined() ? saved.x : no_tensor);
+    const AlignedInput w(context_, allocator_, out.dx.defined() ? saved.w : no_tensor);
+    const AlignedInput y(context_, allocator_, active ? saved.y : no_tensor);
+    const AlignedInput gradient(context_, allocator_, dy);
+    AlignedOutput dx(context_, allocator_, out.dx), dw(context_, allocator_, out.dw);
+    AlignedOutput db(context_, allocator_, out.db);
+    const ConvolutionOperands operands{.x = x.data(),
+                                       .w = dw.data(),
+                                       .b = db.data(),
+                                       .y = gradient.data(),
+                                       .output = y.data(),
+                                       .argmax = pointer(argmax)};
+    request.pass = ConvolutionPass::backward_weights;
+    request.geometry.bias = out.db.defined();
+    request.tf32 = tf32();
+    if (operands.w && !out.dx.defined() && request.has_epilogue()) {
+      convolutions_.run(request, operands);
     } else {
-      convolutions_.backward_unfused(weights, pool, operands, memory.of_input());
+      convolutions_.backward_unfused(request, operands, {.x = dx.data(), .w = w.data()});
     }
-    memory.finish();
+    for (AlignedOutput* const written : {&dx, &dw, &db}) written->finish();
   }
 
   ConvAlgorithms& convolutions_ = *device_.convolutions;

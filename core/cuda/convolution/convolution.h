@@ -8,14 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 namespace whisker::cuda {
-
-/// True where the padding is equal on both sides.
-inline bool pads_evenly(const Conv2dGeometry& g) {
-  return g.pad_top == g.pad_bottom && g.pad_left == g.pad_right;
-}
 
 /// What to compute.
 ///
@@ -25,9 +19,8 @@ inline bool pads_evenly(const Conv2dGeometry& g) {
 /// the batch_norm behind it (SummedOutput in core/backend/fused_ops.h). A `normalised` request
 /// reads f(norm of x) in place of x, in a forward pass (then with sums) and in that of the weights.
 /// A normalised backward_input pass continues through f and computes the batch_norm's own
-/// gradients. It leaves dx = dz_factor x + x_factor (norm.x - mean) + offset to be done where the
-/// stride is 1; where it is 2 it computes dz twice rather than store it, and writes dx to x. With x
-/// null it only adds up.
+/// gradients. It writes dz to x, and slope and shift of dx = scale dz + slope (norm.x - mean) +
+/// shift for the norm's own second pass. With x null it only adds up.
 ///
 /// Note [Epilogues]
 /// A forward request applies the geometry's bias and activation, with a `residual` added between
@@ -67,7 +60,7 @@ struct ImageNorm {
 struct NormGradients {
   const void* x = nullptr;  ///< what the batch_norm reads, shaped as x
   float *dgamma = nullptr, *dbeta = nullptr;
-  float *dz_factor = nullptr, *x_factor = nullptr, *offset = nullptr;
+  float *slope = nullptr, *shift = nullptr;  ///< depthwise, written
 };
 
 /// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.
@@ -88,15 +81,11 @@ struct ConvolutionOperands {
 using ConvolutionAlgorithm = Algorithm<ConvolutionOperands>;
 using ConvolutionAlgorithmPointer = std::unique_ptr<ConvolutionAlgorithm>;
 
-/// Name of the direct kernel in the autotune table.
-inline constexpr std::string_view direct_name = "direct";
 /// The direct kernel for `request`, bias and activation included: any geometry, f32 sums in a fixed
 /// order, slow. Null where unsupported: pooling, residuals, fused norms, a gradient with an
 /// epilogue.
 ConvolutionAlgorithmPointer direct_convolution(const ConvolutionRequest& request);
 
-/// Name of the depthwise kernels in the autotune table.
-inline constexpr std::string_view depthwise_name = "depthwise";
 /// The kernels for one filter per channel, bias and activation of a forward pass included: square
 /// windows of 3, 5 or 7 with strides of 1 or 2, and channels that fill packs of 16 bytes. Null for
 /// others.

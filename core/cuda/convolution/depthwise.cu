@@ -85,38 +85,37 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     split_ = split_work(g, rows, columns, site.multiprocessors);
     if (request.pass != ConvolutionPass::backward_weights) return;
     visit_window(g, [&]<int K, int S>() { mma_split_ = mma_split<K, S>(g, site); });
-    if (mma_split_.slices > 0) split_.slices = mma_split_.slices * mma_split_.parts;
   }
-  std::string name() const override { return std::string(depthwise_name); }
+  std::string name() const override { return "depthwise"; }
   int64_t workspace_bytes() const override {
     const Conv2dGeometry& g = geometry_;
-    const int64_t row = split_.slices * g.c;  // of a tap, or of two sums
     if (request_.pass == ConvolutionPass::backward_weights) {
-      return row * g.kernel_h * g.kernel_w * static_cast<int64_t>(sizeof(float));
+      return weights_slices() * g.kernel_h * g.kernel_w * g.c * int64_t{sizeof(float)};
     }
-    return adds_up() ? row * static_cast<int64_t>(sizeof(double2)) : 0;
+    return adds_up() ? split_.slices * g.c * int64_t{sizeof(double2)} : 0;
   }
 
   void run(const KernelSite& site, const ConvolutionOperands& operands,
            void* workspace) const override {
     visit_real(geometry_.dtype, [&]<class T>() {
-      visit_window(geometry_, [&]<int K, int S>() { run_as<T, K, S>(site, operands, workspace); });
+      visit_window(geometry_, [&]<int K, int S>() {
+        switch (request_.pass) {
+          case ConvolutionPass::forward:
+            return forward<T, K, S>(site, operands, workspace);
+          case ConvolutionPass::backward_input:
+            return backward_input<T, K, S>(site, operands, workspace);
+          case ConvolutionPass::backward_weights:
+            return backward_weights<T, K, S>(site, operands, workspace);
+        }
+      });
     });
   }
 
  private:
   bool adds_up() const { return request_.sums || request_.normalised; }
-
-  template <class T, int K, int S>
-  void run_as(const KernelSite& site, const ConvolutionOperands& operands, void* workspace) const {
-    switch (request_.pass) {
-      case ConvolutionPass::forward:
-        return forward<T, K, S>(site, operands, workspace);
-      case ConvolutionPass::backward_input:
-        return backward_input<T, K, S>(site, operands, workspace);
-      case ConvolutionPass::backward_weights:
-        return backward_weights<T, K, S>(site, operands, workspace);
-    }
+  int64_t weights_slices() const {
+    return mma_split_.slices > 0 ? mma_split_.slices * mma_split_.parts
+                                 : split_.slices * split_.positions;
   }
 
   template <class T, int K, int S>
@@ -127,28 +126,21 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     }
     rows_of<T, K, S, SummedRows<T>>(site, o.w, o.x, {static_cast<T*>(o.y)}, workspace, o.norm);
     const auto count = static_cast<double>(geometry_.n * geometry_.h_out * geometry_.w_out);
-    add_slices<double2>(target(site), workspace, split_.slices, geometry_.c,
+    add_slices<double2>(site, workspace, split_.slices, geometry_.c,
                         StoreSums{static_cast<int>(geometry_.c), count, o.sums});
   }
 
   template <class T, int K, int S>
   void backward_input(const KernelSite& site, const ConvolutionOperands& o, void* workspace) const {
-    constexpr int together = S;  // rows
     T* const x = static_cast<T*>(o.x);
     if (!adds_up()) return gradient_rows<T, K, S, StoredRows<T>>(site, o.w, o.y, {{}, nullptr, x});
     const NormGradients& norm = o.norm_gradients;
-    const auto* const norm_x = static_cast<const T*>(norm.x);
-    gradient_rows<T, K, S, NormSumRows<T, together>>(
-        site, o.w, o.y, {o.norm, norm_x, S == 1 ? x : nullptr}, workspace);
+    gradient_rows<T, K, S, NormSumRows<T, S>>(
+        site, o.w, o.y, {o.norm, static_cast<const T*>(norm.x), x}, workspace);
     const Conv2dGeometry& g = request_.geometry;
     const StoreNormGradient factors{static_cast<double>(g.n * g.h * g.w), o.norm.inv_std,
                                     o.norm.gamma, norm};
-    add_slices<double2>(target(site), workspace, split_.slices, geometry_.c, factors);
-    if constexpr (S == 2) {
-      if (!x) return;
-      gradient_rows<T, K, S, NormGradientRows<T, together>>(
-          site, o.w, o.y, {o.norm, norm.dz_factor, norm.x_factor, norm.offset, norm_x, x});
-    }
+    add_slices<double2>(site, workspace, split_.slices, geometry_.c, factors);
   }
 
   template <class T, int K, int S>
@@ -157,10 +149,10 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     if (mma_split_.slices > 0) {
       backward_weights_mma<T, K, S>(site, geometry_, mma_split_, o.norm, o.x, o.y, workspace);
     } else {
-      launch_pdl(target(site), grid(), threads, backward_weights_kernel<T, K, S>, geometry_, split_,
+      launch_pdl(site, {grid(), threads}, backward_weights_kernel<T, K, S>, geometry_, split_,
                  o.norm, o.x, o.y, workspace);
     }
-    add_slices<float>(target(site), workspace, split_.slices, K * K * geometry_.c,
+    add_slices<float>(site, workspace, weights_slices(), K * K * geometry_.c,
                       StoreWeights<T>{K * K, static_cast<int>(geometry_.c), static_cast<T*>(o.w)});
   }
 
@@ -169,9 +161,9 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void rows_of(const KernelSite& site, const void* w, const void* in,
                const typename Rows::Operands& operands, void* workspace = nullptr,
                const ImageNorm& norm = {}) const {
-    launch_pdl(target(site, filter_bytes()), grid(), threads, forward_kernel<T, K, S, Rows>,
-               geometry_, split_, request_.pass == ConvolutionPass::backward_input, norm, in, w,
-               operands, workspace);
+    launch_pdl(site, {grid(), threads, filter_bytes()}, forward_kernel<T, K, S, Rows>, geometry_,
+               split_, request_.pass == ConvolutionPass::backward_input, norm, in, w, operands,
+               workspace);
   }
   template <class T, int K, int S, class Rows>
   void gradient_rows(const KernelSite& site, const void* w, const void* dy,
@@ -179,7 +171,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     if constexpr (S == 1) {
       rows_of<T, K, S, Rows>(site, w, dy, operands, workspace);
     } else {
-      launch_pdl(target(site, filter_bytes()), grid(), threads, backward_input_kernel<T, K, Rows>,
+      launch_pdl(site, {grid(), threads, filter_bytes()}, backward_input_kernel<T, K, Rows>,
                  geometry_, split_, w, dy, operands, workspace);
     }
   }
@@ -188,9 +180,6 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     return static_cast<size_t>(g.kernel_h * g.kernel_w * split_.lanes * channels) * sizeof(float);
   }
 
-  static LaunchTarget target(const KernelSite& site, size_t shared_bytes = 0) {
-    return {.stream = site.stream, .capability = site.capability, .shared_bytes = shared_bytes};
-  }
   dim3 grid() const {
     return {static_cast<unsigned>(split_.slices), static_cast<unsigned>(split_.chunks)};
   }

@@ -98,9 +98,10 @@ __host__ __device__ constexpr int odd_start(int64_t pad) {
   return static_cast<int>(pad & 1);
 }
 
-/// Rows of the gradient (N,H,W,C) of x from w and dy (N, h_out, w_out, C), stride 2. A step is a
-/// row of dy and completes two rows: bands count such pairs. Strips start where column + pad_left
-/// is even, so that taps are known when compiling.
+/// Rows of the gradient (N,H,W,C) of x from w and dy (N, h_out, w_out, C), stride 2. A step
+/// computes two rows from the rows of dy that they need, which come from the L1 cache but for the
+/// first time: bands count such pairs. Strips start where column + pad_left is even, so that taps
+/// are known when compiling.
 template <class T, int K, class Rows>
 __global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4))
     backward_input_kernel(Conv2dGeometry g, Split split, const T* w, const T* dy,
@@ -127,60 +128,44 @@ __global__ void __launch_bounds__(threads, resident_blocks(K, 2, sizeof(T) == 4)
         min(first_pair + split.band_rows, pad_top / 2 + (height + odd_start(pad_top) + 1) / 2);
     const int first = strip * tile - odd_start(pad_left);
     const int left = (first + pad_left) / 2 - (open - 1);
-    const int top = first_pair - (open - 1);
-    const int end = min(end_pair, static_cast<int>(g.h_out));
     const uint32_t inside = columns_inside<columns>(left, static_cast<int>(g.w_out));
     const uint32_t dx_inside = columns_inside<tile>(first, width);
-    int64_t pair_at =
-        (image * height + 2 * first_pair - pad_top) * split.x_row + first * c + channel;
-
-    float sums[K][tile][channels];  // of rows 2 i - pad_top to 2 i - pad_top + K - 1 of dx
-#pragma unroll
-    for (int j = 0; j < K; ++j) shift_rows<1>(sums, rows.start);
-    const auto row_of = [&](int pair, int p) {
-      const int row = 2 * pair - pad_top + p;
-      const bool exists = pair < end_pair && row >= 0 && row < height;
-      return StripRow{pair_at + p * split.x_row, c, exists ? dx_inside : 0};
-    };
-    const auto load_pair = [&](int pair) {
-#pragma unroll
-      for (int p = 0; p < 2; ++p) rows.load(p, row_of(pair, p));
-    };
-    load_pair(first_pair);
-    const auto complete = [&](int pair) {
-      if (pair < first_pair) return;
-#pragma unroll
-      for (int p = 0; p < 2; ++p) rows.use(p, row_of(pair, p), sums[p]);
-      pair_at += 2 * split.x_row;
-      load_pair(pair + 1);
-    };
-    int i = max(top, 0);
-    const T* in = dy + (image * g.h_out + i) * split.y_row + left * c + channel;
-    PackBytes<T, channels> next[columns];
-    const auto load_next = [&](int row) {
-      load_columns<columns>(in, c, row < end ? inside : 0, next);
-      in += split.y_row;
-    };
-    load_next(i);
-    for (; i < end_pair; ++i) {
-      float from[columns][channels];  // zeros below dy
-      unpack_columns<columns, T>(next, from);
-      load_next(i + 1);
+    const T* const in = dy + image * g.h_out * split.y_row + left * c + channel;
+    for (int pair = first_pair; pair < end_pair; ++pair) {
+      StripRow done[2];
+      float sums[2][tile][channels];
       shift_rows<2>(sums, rows.start);
 #pragma unroll
-      for (int u = 0; u < columns; ++u) {
+      for (int p = 0; p < 2; ++p) {
+        const int row = 2 * pair - pad_top + p;
+        done[p] = {(image * height + row) * split.x_row + first * c + channel, c,
+                   row >= 0 && row < height ? dx_inside : 0};
+        rows.load(p, done[p]);
+      }
 #pragma unroll
-        for (int p = 0; p < K; ++p) {
+      for (int r = 0; r < open; ++r) {
+        const int row = pair - (open - 1) + r;
+        if (row < 0 || row >= static_cast<int>(g.h_out)) continue;
+        PackBytes<T, channels> of_dy[columns];
+        float from[columns][channels];
+        load_columns<columns>(in + row * split.y_row, c, inside, of_dy);
+        unpack_columns<columns, T>(of_dy, from);
 #pragma unroll
-          for (int t = 0; t < tile; ++t) {
-            const int q = t - 2 * (u - (open - 1));
-            if (q < 0 || q >= K) continue;
+        for (int u = 0; u < columns; ++u) {
 #pragma unroll
-            for (int v = 0; v < channels; ++v) sums[p][t][v] += from[u][v] * taps[p][q][v];
+          for (int p = 0; p < 2; ++p) {
+#pragma unroll
+            for (int t = 0; t < tile; ++t) {
+              const int tap = p + 2 * (open - 1 - r), q = t - 2 * (u - (open - 1));
+              if (tap >= K || q < 0 || q >= K) continue;
+#pragma unroll
+              for (int v = 0; v < channels; ++v) sums[p][t][v] += from[u][v] * taps[tap][q][v];
+            }
           }
         }
       }
-      complete(i);
+#pragma unroll
+      for (int p = 0; p < 2; ++p) rows.use(p, done[p], sums[p]);
     }
   }
   if constexpr (Rows::adds_up) add_block(split, first_channel, c, rows, partial);

@@ -56,7 +56,7 @@ class ChannelNorm {
 #pragma unroll
         for (int v = 0; v < channels; ++v) x[u][v] = value<kind()>(z(v, x[u][v]));
         const auto rounded = pack_channels<T>(x[u]);
-        unpack_channels<T>(inside >> u & 1 ? rounded : PackBytes<T, channels>{}, x[u]);
+        to_floats<T>(inside >> u & 1 ? rounded : PackBytes<T, channels>{}, x[u]);
       }
     });
   }
@@ -68,10 +68,10 @@ class ChannelNorm {
 #pragma unroll
       for (int t = 0; t < tile; ++t) {
         float saved[channels];
-        unpack_channels<T>(x[t], saved);
+        to_floats<T>(x[t], saved);
 #pragma unroll
         for (int v = 0; v < channels; ++v) saved[v] = z(v, saved[v]);
-        if constexpr (grad_from_output(kind())) unpack_channels<T>(pack_channels<T>(saved), saved);
+        if constexpr (grad_from_output(kind())) to_floats<T>(pack_channels<T>(saved), saved);
 #pragma unroll
         for (int v = 0; v < channels; ++v) {
           g[t][v] = activation_gradient({kind()}, saved[v], g[t][v]);

@@ -85,7 +85,7 @@ class SummedRows {
   __device__ void use(int /*p*/, const StripRow& row, float (&z)[tile][channels]) {
     store_columns(y_, row, z);
 #pragma unroll
-    for (int t = 0; t < tile; ++t) unpack_channels<T>(pack_channels<T>(z[t]), z[t]);
+    for (int t = 0; t < tile; ++t) to_floats<T>(pack_channels<T>(z[t]), z[t]);
 #pragma unroll
     for (int v = 0; v < channels; ++v) {
       if (count_ == 0) shift_[v] = z[0][v];
@@ -132,8 +132,8 @@ class NormSumRows {
 #pragma unroll
     for (int t = 0; t < tile; ++t) {
       float x[channels];
-      unpack_channels<T>(next_[p][t], x);
-      if (dz_) unpack_channels<T>(pack_channels<T>(z[t]), z[t]);
+      to_floats<T>(next_[p][t], x);
+      if (dz_) to_floats<T>(pack_channels<T>(z[t]), z[t]);
 #pragma unroll
       for (int v = 0; v < channels; ++v) {
         const float dz = row.inside >> t & 1 ? z[t][v] : 0.0f;
@@ -154,55 +154,6 @@ class NormSumRows {
   T* dz_;
   PackBytes<T, channels> next_[rows][tile];
   float sum_[channels] = {}, correlation_[channels] = {};
-};
-
-/// dx = dz_factor dz + x_factor (x - mean) + offset, dz = f'(norm(x)) z. Factors are f32 (C).
-template <class T, int rows>
-class NormGradientRows {
- public:
-  struct Operands {
-    ImageNorm norm;
-    const float *dz_factor, *x_factor, *offset;
-    const T* x;
-    T* dx;
-  };
-  static constexpr bool reads_norm = false, adds_up = false;
-
-  __device__ NormGradientRows(const Operands& o, int channel)
-      : norm_(o.norm, channel), x_(o.x), dx_(o.dx) {
-#pragma unroll
-    for (int v = 0; v < channels; ++v) {
-      dz_factor_[v] = o.dz_factor[channel + v];
-      x_factor_[v] = o.x_factor[channel + v];
-      offset_[v] = o.offset[channel + v];
-    }
-  }
-  __device__ void load(int p, const StripRow& row) {
-    load_columns<tile>(x_ + row.at, row.stride, row.inside, next_[p]);
-  }
-  __device__ void use(int p, const StripRow& row, float (&z)[tile][channels]) {
-    norm_.template to_dz<T>(next_[p], z);
-#pragma unroll
-    for (int t = 0; t < tile; ++t) {
-      float x[channels];
-      unpack_channels<T>(next_[p][t], x);
-#pragma unroll
-      for (int v = 0; v < channels; ++v) {
-        z[t][v] =
-            two_terms(z[t][v], dz_factor_[v], norm_.centered(x[v], v), x_factor_[v], offset_[v]);
-      }
-    }
-    store_columns(dx_, row, z);
-  }
-
-  float start[channels] = {};
-
- private:
-  ChannelNorm norm_;
-  const T* x_;
-  T* dx_;
-  PackBytes<T, channels> next_[rows][tile];
-  float dz_factor_[channels], x_factor_[channels], offset_[channels];
 };
 
 /// partial (slices, C) of this block: the totals of its threads, added in order.

@@ -1,7 +1,7 @@
 // How threads divide a depthwise convolution in NHWC, and what its kernels share. A thread has two
-// adjacent channels and a strip of `tile` adjacent columns, and moves down the rows of a band: each
-// row is loaded once and serves all rows of the window, whose sums (or gradients) wait in
-// registers. The next row is loaded while this one is used. Columns beside the image are loaded as
+// adjacent channels and a strip of `tile` adjacent columns, and moves down the rows of a band. With
+// a stride of 1 and forward each row is loaded once, while the one before it is used, and serves
+// all rows of the window, whose sums wait in registers. Columns beside the image are loaded as
 // zeros, rows above and below it are skipped.
 #pragma once
 
@@ -12,7 +12,6 @@
 #include "core/cuda/device_code/types.cuh"
 
 #include <cstdint>
-#include <type_traits>
 
 namespace whisker::cuda::depthwise {
 
@@ -78,29 +77,15 @@ __device__ inline void load_columns(const T* row, int stride, uint32_t inside,
   }
 }
 
-template <class T>
-__device__ inline void unpack_channels(const PackBytes<T, channels>& from, float (&to)[channels]) {
-  if constexpr (std::is_same_v<T, bfloat_t>) {  // one instruction each
-    to[0] = __uint_as_float(from << 16);
-    to[1] = __uint_as_float(from & 0xffff0000u);
-  } else {
-    const auto pack = unpack<T, channels>(from);
-#pragma unroll
-    for (int v = 0; v < channels; ++v) to[v] = to_f32(pack.at[v]);
-  }
-}
 template <int columns, class T>
 __device__ inline void unpack_columns(const PackBytes<T, channels> (&from)[columns],
                                       float (&to)[columns][channels]) {
 #pragma unroll
-  for (int u = 0; u < columns; ++u) unpack_channels<T>(from[u], to[u]);
+  for (int u = 0; u < columns; ++u) to_floats<T>(from[u], to[u]);
 }
-/// Two 16-bit elements are rounded by one instruction.
 template <class T>
 __device__ inline PackBytes<T, channels> pack_channels(const float (&from)[channels]) {
-  Pack<T, channels> pack;
-#pragma unroll
-  for (int v = 0; v < channels; ++v) pack.at[v] = from_f32<T>(from[v]);
+  const auto pack = rounded<T>(from);
   return reinterpret_cast<const PackBytes<T, channels>&>(pack);
 }
 

@@ -115,11 +115,11 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
   const int first_channel = static_cast<int>(blockIdx.y) * split.packs * loaded_channels;
 
   for (int at = thread; at < 2 * split.packs * split.plane; at += mma_threads) buffer[at] = {};
-  if (norm.mean && thread < most_channels && first_channel + thread < c) {
+  if (thread < most_channels && first_channel + thread < c) {  // without a norm those of z = x
     const int channel = first_channel + thread;
-    factors[thread] = norm.mean[channel];
-    factors[most_channels + thread] = norm.inv_std[channel] * norm.gamma[channel];
-    factors[2 * most_channels + thread] = norm.beta[channel];
+    factors[thread] = norm.mean ? norm.mean[channel] : 0;
+    factors[most_channels + thread] = norm.mean ? norm.inv_std[channel] * norm.gamma[channel] : 1;
+    factors[2 * most_channels + thread] = norm.mean ? norm.beta[channel] : 0;
   }
 
   // What the thread loads: a pack of channels of a column of x and of one of dy.
@@ -178,46 +178,32 @@ __global__ void __launch_bounds__(mma_threads, mma_blocks)
                 row + b < end_row() ? present >> 2 : 0, next_dy[b]);
     }
   };
-  const auto store_x = [&](const auto& pairing_of) {  // of the first or last four channels
+  const auto store_x = [&](auto kind) {  // normalised
     const uint32_t keep = (present & 1 ? 0xffffu : 0) | (present & 2 ? 0xffff0000u : 0);
 #pragma unroll
-    for (int four = 0; four < 2; ++four) {
-      const auto paired = pairing_of(four);
+    for (int four = 0; four < 2; ++four) {  // the first or last channels
+      const auto factor = [&](int which) {
+        return reinterpret_cast<const float4*>(factors + which * most_channels)[2 * pack + four];
+      };
+      const float4 center = factor(0), scale = factor(1), shift = factor(2);
+      const auto value = [&](float x, int v) {
+        const float z =
+            normalised(x, channel_of(center, v), channel_of(scale, v), channel_of(shift, v));
+        return activate({decltype(kind)::value}, z);
+      };
 #pragma unroll
       for (int a = 0; a < Rows::x; ++a) {
         uint4 to = {};
         if (x_exists(a)) {
-          to = paired(four_of(next_x[a][0], four), four_of(next_x[a][1], four));
+          to = paired_images<T>(four_of(next_x[a][0], four), four_of(next_x[a][1], four), value);
         }
         x_to[four * split.plane + a * split.x_row] = {to.x & keep, to.y & keep, to.z & keep,
                                                       to.w & keep};
       }
     }
   };
-  const auto store_normalised = [&](auto kind) {
-    store_x([&](int four) {
-      const auto factor = [&](int which) {
-        return reinterpret_cast<const float4*>(factors + which * most_channels)[2 * pack + four];
-      };
-      return [center = factor(0), scale = factor(1), shift = factor(2)](uint2 first, uint2 second) {
-        return paired_images<T>(first, second, [&](float z, int v) {
-          return activate(
-              {decltype(kind)::value},
-              fmaf(z - channel_of(center, v), channel_of(scale, v), channel_of(shift, v)));
-        });
-      };
-    });
-  };
   const auto store = [&] {
-    if (loads_x) {
-      if (!norm.mean) {
-        store_x([](int) {
-          return [](uint2 first, uint2 second) { return paired_images(first, second); };
-        });
-      } else {
-        with_norm_activation(norm.activation.kind, store_normalised);
-      }
-    }
+    if (loads_x) with_norm_activation(norm.activation.kind, store_x);
     if (loads_dy) {
 #pragma unroll
       for (int b = 0; b < Rows::dy; ++b) {
@@ -372,9 +358,7 @@ void backward_weights_mma(const KernelSite& site, const Conv2dGeometry& g, const
     const auto bytes = static_cast<size_t>(split.shared_bytes());
     allow_shared_memory(kernel, bytes);
     const dim3 grid(static_cast<unsigned>(split.slices), static_cast<unsigned>(split.chunks));
-    const LaunchTarget target{
-        .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
-    launch_pdl(target, grid, mma_threads, kernel, g, split, norm, x, dy, partial);
+    launch_pdl(site, {grid, mma_threads, bytes}, kernel, g, split, norm, x, dy, partial);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,29 +33,16 @@ struct Target {
 /// device.
 Descriptor device_properties(std::string_view json);
 
-/// See Note [cuDNN's axes]. A virtual tensor lies between two operations and has no memory.
+/// A tensor of four axes in any layout, 16-byte aligned; strides in elements.
 struct TensorSpec {
-  int64_t id = 0;
-  int64_t n = 1, h = 1, w = 1, c = 1;
-  DType dtype = DType::f32;
-  int64_t alignment = 16;  ///< of the pointer, in bytes
-  bool is_virtual = false;
-};
-
-/// A tensor of four axes in any layout; strides in elements.
-struct StridedSpec {
   int64_t id = 0;
   std::array<int64_t, 4> extents{1, 1, 1, 1}, strides{1, 1, 1, 1};
   DType dtype = DType::f32;
-  int64_t alignment = 16;
-  bool is_virtual = false;
-  bool by_value = false;  ///< one number, which execution reads from host memory
+  bool is_virtual = false;  ///< it lies between two operations and has no memory
+  bool by_value = false;    ///< one number, which execution reads from host memory
 };
-
-struct ConvolutionSpec {
-  std::array<int64_t, 2> stride{1, 1}, dilation{1, 1};  // {height, width}
-  std::array<int64_t, 2> before{}, after{};             // padding
-};
+/// Images (N,H,W,C) or filters (K,R,S,C): see Note [cuDNN's axes].
+TensorSpec nhwc(int64_t id, const std::array<int64_t, 4>& shape, DType dtype);
 
 /// Operations and their tensors. Add them, then finalize(); references stay valid.
 class OperationGraph {
@@ -62,14 +50,17 @@ class OperationGraph {
   explicit OperationGraph(Target target) : target_(target) {}
 
   const Descriptor& tensor(const TensorSpec& spec);
-  const Descriptor& tensor(const StridedSpec& spec);
   /// In a gradient's pass x or w is the gradient that it computes, and y is dy.
-  void convolution(ConvolutionPass pass, const ConvolutionSpec& c, const Descriptor& x,
+  void convolution(ConvolutionPass pass, const Conv2dGeometry& g, const Descriptor& x,
                    const Descriptor& w, const Descriptor& y);
   /// y = f(x) and f(x, b), b broadcast, in f32.
-  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y);
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& y) {
+    pointwise(f, x, nullptr, y);
+  }
   void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor& b,
-                 const Descriptor& y);
+                 const Descriptor& y) {
+    pointwise(f, x, &b, y);
+  }
   /// Over the axes where y has extent 1, in f32.
   void reduce(cudnnReduceTensorOp_t op, const Descriptor& x, const Descriptor& y);
   /// y = x of the same elements in other extents and strides.
@@ -84,9 +75,11 @@ class OperationGraph {
   const Descriptor& raw() const { return *graph_; }
 
  private:
-  Descriptor& operation(cudnnBackendDescriptorType_t type);
-  Descriptor& pointwise(cudnnPointwiseMode_t f);
-  Descriptor& keep(Descriptor descriptor) { return parts_.emplace_back(std::move(descriptor)); }
+  /// An operation with its tensors and what describes it, not yet finalized.
+  using Parts = std::initializer_list<std::pair<cudnnBackendAttributeName_t, const Descriptor&>>;
+  Descriptor& operation(cudnnBackendDescriptorType_t type, Parts parts);
+  void pointwise(cudnnPointwiseMode_t f, const Descriptor& x, const Descriptor* b,
+                 const Descriptor& y);
 
   Target target_;
   std::deque<Descriptor> parts_;  // all that the graph refers to
@@ -102,7 +95,7 @@ struct EngineChoice {
   /// "engine 34 knobs 2:1 13:4": parse(text()) gives the same choice.
   std::string text() const;
   /// nullopt when `text` is not of that form.
-  static std::optional<EngineChoice> parse(std::string_view text);
+  static std::optional<EngineChoice> parse(const std::string& text);
   bool operator==(const EngineChoice&) const = default;
 };
 
@@ -112,14 +105,8 @@ constexpr NumericalNotes note(cudnnBackendNumericalNote_t value) {
   return NumericalNotes{1} << value;
 }
 
-struct Proposal {
-  EngineChoice choice;
-  NumericalNotes notes = 0;
-};
-
-/// The engines that one heuristic proposes for a graph, best first; at most `most`.
-std::vector<Proposal> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic,
-                                size_t most);
+/// The engines that one heuristic proposes for a graph, best first.
+std::vector<EngineChoice> proposals(const OperationGraph& graph, cudnnBackendHeurMode_t heuristic);
 
 struct Binding {
   int64_t id;
@@ -129,26 +116,28 @@ struct Binding {
 /// A compiled graph.
 class Plan {
  public:
-  /// Null when the engine does not support the graph (shared memory, alignment, version).
+  /// Null when the engine does not support the graph (shared memory, alignment, version) or has a
+  /// `refused` property.
   static std::unique_ptr<Plan> make(std::shared_ptr<const OperationGraph> graph,
-                                    const EngineChoice& choice);
+                                    const EngineChoice& choice, NumericalNotes refused = 0);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  const EngineChoice& choice() const { return choice_; }
-  NumericalNotes notes() const { return notes_; }
   /// Enqueues the graph on the stream of its target's handle.
   void execute(std::span<const Binding> bindings, void* workspace) const;
 
  private:
-  Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice, NumericalNotes notes,
-       std::vector<Descriptor> parts, Descriptor plan);
+  Plan(std::shared_ptr<const OperationGraph> graph, EngineChoice choice,
+       std::vector<Descriptor> parts, Descriptor plan)
+      : graph_(std::move(graph)),
+        choice_(std::move(choice)),
+        parts_(std::move(parts)),
+        plan_(std::move(plan)) {}
 
   std::shared_ptr<const OperationGraph> graph_;
   EngineChoice choice_;
-  NumericalNotes notes_;
   std::vector<Descriptor> parts_;  // engine, knobs, configuration
   Descriptor plan_;
-  int64_t workspace_bytes_ = 0;
+  int64_t workspace_bytes_ = plan_.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
 };
 
 }  // namespace whisker::cuda::cudnn

@@ -1,10 +1,11 @@
-// Loads and stores of Channels, and the choice of packs for rows of channels.
+// Loads and stores of Channels and of packs of rows, and the choice of packs.
 #pragma once
 
 #include "core/cuda/device_code/channels.h"
 #include "core/cuda/device_code/packed.cuh"
 
 #include <cstdint>
+#include <utility>
 
 namespace whisker::cuda {
 
@@ -61,6 +62,49 @@ __device__ inline void store_pack(T* y, int64_t at, const Pack<T, V>& pack) {
   } else {
     *reinterpret_cast<Pack<T, V>*>(y + at) = pack;
   }
+}
+
+/// A tensor that a pass reads where it is not null; its values are else undefined.
+template <class T>
+struct IfGiven {
+  const T* data;
+};
+/// How a pass goes through its rows: those of a chunk in order, or those of a part of it reversed,
+/// and then perhaps by loads that leave the L2 cache first.
+enum class Walk { chunk, reversed, reversed_once };
+
+/// A thread's packs of one row of N tensors.
+template <class T, int V, int N>
+struct RowPacks {
+  PackBytes<T, V> of[N];
+
+  /// Calls use(v, value of each tensor) for the pack's elements.
+  template <class Use>
+  __device__ void for_each(const Use& use) const {
+    float values[N][V];
+#pragma unroll
+    for (int i = 0; i < N; ++i) to_floats<T>(of[i], values[i]);
+    const auto call = [&]<int... I>(int v, std::integer_sequence<int, I...>) {
+      use(v, values[I][v]...);
+    };
+#pragma unroll
+    for (int v = 0; v < V; ++v) call(v, std::make_integer_sequence<int, N>());
+  }
+};
+template <class T, int V, Walk walk = Walk::chunk>
+__device__ void load_into(PackBytes<T, V>& bytes, const T* x, int64_t at) {
+  bytes = walk == Walk::reversed_once ? load_pack_bytes_once<V>(x, at) : load_pack_bytes<V>(x, at);
+}
+template <class T, int V, Walk walk = Walk::chunk>
+__device__ void load_into(PackBytes<T, V>& bytes, IfGiven<T> x, int64_t at) {
+  if (x.data) load_into<T, V, walk>(bytes, x.data, at);
+}
+template <class T, int V, Walk walk = Walk::chunk, class... X>
+__device__ RowPacks<T, V, sizeof...(X)> load_packs(int64_t at, X... x) {
+  RowPacks<T, V, sizeof...(X)> row;
+  int i = 0;
+  (load_into<T, V, walk>(row.of[i++], x, at), ...);
+  return row;
 }
 
 /// Calls run.operator()<T, V>() for rows of `channels` elements at `pointers` (may be null): in

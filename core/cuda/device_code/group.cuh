@@ -21,21 +21,21 @@ __device__ inline T warp_reduce(T value, const Op& op) {
   return value;
 }
 
-/// op over the values of G threads: 1, a warp (32) or a block (block_threads). All of them get the
-/// result. All threads of a block must call it.
+/// op over the values of G threads: 1, a warp (32) or a block. All of them get the result. All
+/// threads of a block must call it.
 template <int G, class T, class Op>
 __device__ inline T group_reduce(T value, const Op& op) {
-  static_assert(G == 1 || G == 32 || G == block_threads);
+  static_assert(G == 1 || G % 32 == 0);
   if constexpr (G == 1) return value;
   value = warp_reduce(value, op);
-  if constexpr (G == block_threads) {
-    __shared__ T of_warp[block_threads / 32];
+  if constexpr (G > 32) {
+    __shared__ T of_warp[G / 32];
     __syncthreads();  // a reduction before this one may still be read
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
     __syncthreads();
     value = of_warp[0];
 #pragma unroll
-    for (int i = 1; i < block_threads / 32; ++i) value = op(value, of_warp[i]);
+    for (int i = 1; i < G / 32; ++i) value = op(value, of_warp[i]);
   }
   return value;
 }

@@ -15,15 +15,6 @@ inline unsigned grid_for(int64_t items, int threads = block_threads) {
   return static_cast<unsigned>(std::clamp<int64_t>((items + threads - 1) / threads, 1, most));
 }
 
-/// Threads of a block side by side over a row of `packs`: a power of two, at most `widest`, or half
-/// as many where fewer threads are then without a pack.
-inline unsigned packs_across(int64_t packs, unsigned widest) {
-  const auto threads = [&](int64_t width) { return (packs + width - 1) / width * width; };
-  unsigned across = 1;
-  while (across < packs && across < widest) across *= 2;
-  return across > 1 && threads(across / 2) < threads(across) ? across / 2 : across;
-}
-
 /// Blocks for one thread per item.
 inline unsigned blocks_of(int64_t items) {
   return static_cast<unsigned>((items + block_threads - 1) / block_threads);

@@ -23,7 +23,7 @@ inline constexpr int b_registers = std::is_same_v<T, float> ? 2 : 1;
 
 /// x as an operand in shared memory: f32 is rounded to tf32.
 template <class T>
-__device__ inline T operand(T x) {
+__device__ inline T mma_operand(T x) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<T, float>) {
     uint32_t bits;

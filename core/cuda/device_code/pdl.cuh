@@ -69,35 +69,27 @@ inline constexpr bool compiled_for_pdl = false;
 inline constexpr bool compiled_for_pdl = true;
 #endif
 
-/// Stream, GPU and dynamic shared memory of a launch.
-struct LaunchTarget {
-  cudaStream_t stream = nullptr;
-  int capability = 0;  ///< as Context::capability
-  size_t shared_bytes = 0;
-};
-
-/// kernel<<<grid, block, shared_bytes, stream>>>(arguments...), with PDL where the GPU has it.
+/// kernel<<<blocks, stream>>>(arguments...), with PDL where the GPU has it.
 template <class... Parameters, class... Arguments>
-void launch_pdl(const LaunchTarget& target, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+void launch_pdl(const KernelSite& site, const Blocks& blocks, void (*kernel)(Parameters...),
                 const Arguments&... arguments) {
   cudaLaunchAttribute pdl{};
   pdl.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   pdl.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = target.shared_bytes;
-  config.stream = target.stream;
+  config.gridDim = blocks.grid;
+  config.blockDim = blocks.block;
+  config.dynamicSmemBytes = blocks.shared_bytes;
+  config.stream = site.stream;
   config.attrs = &pdl;
-  config.numAttrs = compiled_for_pdl && target.capability >= 90 ? 1 : 0;
+  config.numAttrs = compiled_for_pdl && site.capability >= 90 ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, parameter<Parameters>(arguments)...),
         "launching a kernel");
 }
 template <class... Parameters, class... Arguments>
 void launch_pdl(const Context& context, dim3 grid, dim3 block, void (*kernel)(Parameters...),
                 const Arguments&... arguments) {
-  launch_pdl(LaunchTarget{.stream = context.stream(), .capability = context.capability()}, grid,
-             block, kernel, arguments...);
+  launch_pdl(context.site(), {grid, block}, kernel, arguments...);
 }
 
 }  // namespace whisker::cuda

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace whisker::cuda {
 namespace {
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(forward_threads, 2)
         ++count;
       }
     }
-    exchange(tile, other_tile);
+    std::swap(tile, other_tile);
   }
   double2* const slice = partial + (int64_t{blockIdx.x} * slots + slot) * t.c_out;
 #pragma unroll
@@ -142,39 +143,27 @@ void visit_narrow(DType dtype, const Fn& fn) {
   dtype == DType::bf16 ? fn.template operator()<bfloat_t>() : fn.template operator()<half_t>();
 }
 
-LaunchTarget target_of(const Context& context, size_t shared_bytes = 0) {
-  return {
-      .stream = context.stream(), .capability = context.capability(), .shared_bytes = shared_bytes};
+/// Calls fn.operator()<N>() with the least N of ascending `Sizes` that is at least `size`.
+template <int... Sizes, class Fn>
+void with_least(int64_t size, const Fn& fn) {
+  ((size <= Sizes && (fn.template operator()<Sizes>(), true)) || ...);
 }
 
-/// A kernel's blocks of `threads` threads and `elements` elements of shared memory each: as many as
-/// are resident at once; at most one per tile, and at most `most` but one per multiprocessor.
+/// Blocks of `threads` threads and `elements` elements of shared memory each: as many as are
+/// resident at once; at most one per tile, and at most `most` but one per multiprocessor.
 template <class Kernel>
-struct Launch {
-  Kernel* kernel;
-  int threads;
-  LaunchTarget target;
-  unsigned blocks;
-
-  Launch(const Context& context, Kernel* function, const Tiles& t, int thread_count, int elements,
-         int64_t most = std::numeric_limits<int64_t>::max())
-      : kernel(function),
-        threads(thread_count),
-        target(target_of(context, static_cast<size_t>(elements) * 2)) {
-    allow_shared_memory(kernel, target.shared_bytes);
-    int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads,
-                                                        target.shared_bytes),
-          "asking for resident blocks");
-    const int64_t multiprocessors = context.multiprocessors();
-    blocks = static_cast<unsigned>(std::min(
-        {t.count, std::max(resident, 1) * multiprocessors, std::max(most, multiprocessors)}));
-  }
-  template <class... Arguments>
-  void operator()(const Arguments&... arguments) const {
-    launch_pdl(target, blocks, static_cast<unsigned>(threads), kernel, arguments...);
-  }
-};
+Blocks resident_blocks(const Context& context, Kernel* kernel, const Tiles& t, int threads,
+                       int elements, int64_t most = std::numeric_limits<int64_t>::max()) {
+  const size_t bytes = static_cast<size_t>(elements) * 2;
+  allow_shared_memory(kernel, bytes);
+  int resident = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, bytes),
+        "asking for resident blocks");
+  const int64_t multiprocessors = context.multiprocessors();
+  const int64_t blocks =
+      std::min({t.count, std::max(resident, 1) * multiprocessors, std::max(most, multiprocessors)});
+  return {static_cast<unsigned>(blocks), static_cast<unsigned>(threads), bytes};
+}
 
 template <class T, int Outputs>
 void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
@@ -182,13 +171,13 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   const int pitch = pitch_of(static_cast<int>(g.c));
   const Tiles t = tiles_of(g, 2 * pitch);
   const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;
-  const Launch launch(context, forward_kernel<T, Outputs>, t, forward_threads,
-                      (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
-  const int64_t slices = int64_t{launch.blocks} * (forward_threads / 32 / parts);
+  const auto kernel = forward_kernel<T, Outputs>;
+  const Blocks blocks = resident_blocks(context, kernel, t, forward_threads,
+                                        (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
+  const int64_t slices = int64_t{blocks.grid.x} * (forward_threads / 32 / parts);
   const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
-  launch(t, o.norm, static_cast<const T*>(o.x), static_cast<const T*>(o.w), static_cast<T*>(o.y),
-         partial.as<double2>());
-  add_slices<double2>(target_of(context), partial.data(), slices, t.c_out,
+  launch_pdl(context.site(), blocks, kernel, t, o.norm, o.x, o.w, o.y, partial.data());
+  add_slices<double2>(context.site(), partial.data(), slices, t.c_out,
                       StoreSums{t.c_out, static_cast<double>(t.rows), o.sums});
 }
 
@@ -200,26 +189,26 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   const int pitch = pitch_of(static_cast<int>(g.c)), dy_pitch = pitch_of(Units * 8);
   const Tiles t = tiles_of(g, 3 * pitch + 2 * dy_pitch);
   const int outputs = t.c * t.c_out + 2 * t.c;
-  const auto* const x = static_cast<const T*>(o.norm_gradients.x);
-  const auto* const w = static_cast<const T*>(o.w);
-  const auto* const dy = static_cast<const T*>(o.y);
+  const void* const x = o.norm_gradients.x;
   const Scratch coefficients(allocator, 2 * g.c * int64_t{sizeof(float)});
   {
     // f32 slices of at most an eighth of x, or one block per multiprocessor.
-    const Launch launch(context, gradient_sums_kernel<T, Units>, t, threads,
-                        2 * t.tile_rows * (pitch + dy_pitch),
+    const auto kernel = gradient_sums_kernel<T, Units>;
+    const Blocks blocks =
+        resident_blocks(context, kernel, t, threads, 2 * t.tile_rows * (pitch + dy_pitch),
                         t.rows * t.c / (16 * int64_t{outputs} * parts));
-    const int64_t slices = int64_t{launch.blocks} * parts;
+    const int64_t slices = int64_t{blocks.grid.x} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
-    launch(t, o.norm, x, w, dy, partial.as<float>());
-    add_slices<float>(target_of(context), partial.data(), slices, outputs,
+    launch_pdl(context.site(), blocks, kernel, t, o.norm, x, o.w, o.y, partial.data());
+    add_slices<float>(context.site(), partial.data(), slices, outputs,
                       StoreGradients<T>{t, o.norm, static_cast<T*>(dw), o.norm_gradients.dgamma,
                                         o.norm_gradients.dbeta, coefficients.as<float>()});
   }
   if (!o.x) return;
-  const Launch launch(context, input_gradient_kernel<T, Units>, t, threads,
-                      t.tile_rows * (3 * pitch + 2 * dy_pitch));
-  launch(t, o.norm, coefficients.as<float>(), x, w, dy, static_cast<T*>(o.x));
+  const auto kernel = input_gradient_kernel<T, Units>;
+  const Blocks blocks =
+      resident_blocks(context, kernel, t, threads, t.tile_rows * (3 * pitch + 2 * dy_pitch));
+  launch_pdl(context.site(), blocks, kernel, t, o.norm, coefficients.data(), x, o.w, o.y, o.x);
 }
 
 }  // namespace
@@ -228,16 +217,9 @@ void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeome
                        const ConvolutionOperands& operands) {
   const int64_t units = g.c_out / 8, parts = (units + 3) / 4;
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Outputs>() { forward<T, Outputs>(context, allocator, g, operands); };
-    switch ((units + parts - 1) / parts) {
-      case 1:
-      case 2:
-        return run.template operator()<2>();
-      case 3:
-        return run.template operator()<3>();
-      default:
-        return run.template operator()<4>();
-    }
+    with_least<2, 3, 4>((units + parts - 1) / parts, [&]<int Outputs>() {
+      forward<T, Outputs>(context, allocator, g, operands);
+    });
   });
   check_launch("pointwise convolution");
 }
@@ -245,14 +227,8 @@ void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeome
 void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
                         const ConvolutionOperands& operands, void* dw) {
   visit_narrow(g.dtype, [&]<class T>() {
-    const auto run = [&]<int Units>() { backward<T, Units>(context, allocator, g, operands, dw); };
-    const int64_t units = g.c_out / 8;
-    if (units <= 2) return run.template operator()<2>();
-    if (units == 3) return run.template operator()<3>();
-    if (units == 4) return run.template operator()<4>();
-    if (units == 5) return run.template operator()<5>();
-    if (units <= 8) return run.template operator()<8>();
-    run.template operator()<10>();
+    with_least<2, 3, 4, 5, 8, 10>(
+        g.c_out / 8, [&]<int Units>() { backward<T, Units>(context, allocator, g, operands, dw); });
   });
   check_launch("gradients of a pointwise convolution");
 }

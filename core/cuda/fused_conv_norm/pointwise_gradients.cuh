@@ -7,6 +7,7 @@
 #include "core/cuda/fused_conv_norm/pointwise_tiles.cuh"
 
 #include <cstdint>
+#include <utility>
 
 namespace whisker::cuda::pointwise {
 
@@ -132,8 +133,8 @@ __global__ void __launch_bounds__(most_backward_threads)
         multiply_add_two<T>(dw[u], a[0], a[1], b[0], b[1]);
       }
     }
-    exchange(tile, other_tile);
-    exchange(dy_tile, other_dy_tile);
+    std::swap(tile, other_tile);
+    std::swap(dy_tile, other_dy_tile);
   }
   const int weight_count = t.c * t.c_out;
   float* const slice =
@@ -246,8 +247,8 @@ __global__ void __launch_bounds__(most_backward_threads)
         *reinterpret_cast<uint4*>(dx + of_all * t.c + x_copy.column()) = da;
       });
     });
-    exchange(tile, other_tile);
-    exchange(dy_tile, other_dy_tile);
+    std::swap(tile, other_tile);
+    std::swap(dy_tile, other_dy_tile);
   }
 }
 

@@ -142,11 +142,4 @@ __device__ void for_words(uint4& words, const Fn& fn) {
   fn(6, words.w);
 }
 
-template <class T>
-__device__ void exchange(T*& a, T*& b) {
-  T* const first = a;
-  a = b;
-  b = first;
-}
-
 }  // namespace whisker::cuda::pointwise

@@ -35,16 +35,10 @@ cudaDataType_t data_type(DType dtype) {
   }
 }
 
-cublasLtEpilogue_t lt_epilogue(GemmEpilogue epilogue) {
-  constexpr cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU,
-                                              CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
-                                              CUBLASLT_EPILOGUE_BGRADB};
-  return epilogues[static_cast<size_t>(epilogue)];
-}
-
-std::string_view name_of(GemmEpilogue epilogue) {
-  constexpr std::string_view names[] = {"", " relu", " bias", " bias relu", " row sums"};
-  return names[static_cast<size_t>(epilogue)];
+cublasLtEpilogue_t epilogue_of(const GemmRequest& r) {
+  if (r.row_sums) return CUBLASLT_EPILOGUE_BGRADB;
+  if (r.bias) return r.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  return r.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 /// A row-major (rows, columns) matrix.
@@ -72,46 +66,36 @@ std::string GemmRequest::describe() const {
   std::string text = fmt::format("{} {} of ({},{}){} x ({},{}){}", whisker::name_of(dtype), batch,
                                  m, k, transpose_a ? "t" : "", k, n, transpose_b ? "t" : "");
   if (batch > 1) text += fmt::format(" strides {},{}", a_stride, b_stride);
-  text += name_of(epilogue);
+  if (bias) text += " bias";
+  if (relu) text += " relu";
+  if (row_sums) text += " row sums";
   if (tf32) text += " tf32";
-  if (a_alignment != 16 || b_alignment != 16 || y_alignment != 16 || bias_alignment != 16) {
-    text +=
-        fmt::format(" aligned {},{},{},{}", a_alignment, b_alignment, y_alignment, bias_alignment);
-  }
+  if (alignment != 16) text += fmt::format(" aligned {}", alignment);
   return text;
 }
 
 size_t GemmRequest::hash() const {
   return WordHash()
-      .add(batch, m, n, k, a_stride, b_stride, dtype, epilogue, transpose_a, transpose_b,
-           a_alignment, b_alignment)
+      .add(batch, m, n, k, a_stride, b_stride, dtype, bias, relu, row_sums, transpose_a,
+           transpose_b, alignment)
       .value();
 }
 
-class CublasLtGemm::Algorithm final : public GemmAlgorithm {
- public:
-  Algorithm(std::shared_ptr<const CublasLtGemm> gemm, const cublasLtMatmulAlgo_t& algorithm,
-            size_t workspace_bytes)
-      : gemm_(std::move(gemm)), algorithm_(algorithm), workspace_bytes_(workspace_bytes) {}
-
-  std::string name() const override {
-    return fmt::format("{:016x}", fmt::join(algorithm_.data, ""));
-  }
-  int64_t workspace_bytes() const override { return static_cast<int64_t>(workspace_bytes_); }
-  void run(const KernelSite& site, const GemmOperands& o, void* workspace) const override {
-    const CublasLtGemm& g = *gemm_;
+std::shared_ptr<GemmAlgorithm> CublasLtGemm::made(const cublasLtMatmulAlgo_t& algorithm,
+                                                  size_t workspace_bytes) {
+  const auto run = [gemm = shared_from_this(), algorithm, workspace_bytes](
+                       const KernelSite& site, const GemmOperands& o, void* workspace) {
+    const CublasLtGemm& g = *gemm;
     g.point_at_bias(o.bias);
     constexpr float one = 1, zero = 0;
     check(cublas_lt().matmul(g.handle_, g.operation_, &one, o.b, g.b_, o.a, g.a_, &zero, o.y, g.y_,
-                             o.y, g.y_, &algorithm_, workspace, workspace_bytes_, site.stream),
+                             o.y, g.y_, &algorithm, workspace, workspace_bytes, site.stream),
           "cublasLtMatmul");
-  }
-
- private:
-  std::shared_ptr<const CublasLtGemm> gemm_;
-  cublasLtMatmulAlgo_t algorithm_;
-  size_t workspace_bytes_;
-};
+  };
+  return std::make_shared<FunctionAlgorithm<GemmOperands>>(
+      fmt::format("{:016x}", fmt::join(algorithm.data, "")), run,
+      static_cast<int64_t>(workspace_bytes));
+}
 
 CublasLtGemm::CublasLtGemm(cublasLtHandle_t handle, const GemmRequest& r)
     : handle_(handle), request_(r) {
@@ -125,7 +109,7 @@ CublasLtGemm::CublasLtGemm(cublasLtHandle_t handle, const GemmRequest& r)
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, r.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, r.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(r.epilogue));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(r));
   a_ = r.transpose_a ? layout(r, r.k, r.m, r.a_stride) : layout(r, r.m, r.k, r.a_stride);
   b_ = r.transpose_b ? layout(r, r.n, r.k, r.b_stride) : layout(r, r.k, r.n, r.b_stride);
   y_ = layout(r, r.m, r.n, r.m * r.n);
@@ -139,7 +123,7 @@ CublasLtGemm::~CublasLtGemm() {
 }
 
 void CublasLtGemm::point_at_bias(void* bias) const {
-  if (request_.epilogue == GemmEpilogue::none || request_.epilogue == GemmEpilogue::relu) return;
+  if (!request_.bias && !request_.row_sums) return;
   check(cublas_lt().matmul_desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                               sizeof bias),
         "setting the bias");
@@ -161,10 +145,11 @@ std::vector<std::shared_ptr<GemmAlgorithm>> CublasLtGemm::algorithms(const GemmO
   // Split-k sums are stored in f32 and added in order; the other schemes round them to the dtype.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{request_.b_alignment});
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{request_.a_alignment});
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t{request_.y_alignment});
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t{request_.y_alignment});
+  for (const auto pointer :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    prefer(pointer, uint32_t{request_.alignment});
+  }
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int count = 0;
   const cublasStatus_t status = cublas_lt().matmul_algo_get_heuristic(
@@ -175,8 +160,7 @@ std::vector<std::shared_ptr<GemmAlgorithm>> CublasLtGemm::algorithms(const GemmO
   std::vector<std::shared_ptr<GemmAlgorithm>> found;
   for (const auto& result : results) {
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    found.push_back(
-        std::make_shared<Algorithm>(shared_from_this(), result.algo, result.workspaceSize));
+    found.push_back(made(result.algo, result.workspaceSize));
   }
   return found;
 }
@@ -197,7 +181,7 @@ std::shared_ptr<GemmAlgorithm> CublasLtGemm::named(const std::string& name,
   const cublasStatus_t status =
       cublas_lt().matmul_algo_check(handle_, operation_, b_, a_, y_, y_, &algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS) return nullptr;
-  return std::make_shared<Algorithm>(shared_from_this(), algorithm, result.workspaceSize);
+  return made(algorithm, result.workspaceSize);
 }
 
 }  // namespace whisker::cuda

@@ -19,15 +19,6 @@
 
 namespace whisker::cuda {
 
-/// What a gemm does with bias (n or m elements of its dtype).
-enum class GemmEpilogue : uint8_t {
-  none,
-  relu,
-  bias,       ///< y += bias (n) in every row
-  bias_relu,  ///< y = relu(y + bias (n))
-  row_sums,   ///< bias (m) = sums of op(a) (m,k) over k, beside y
-};
-
 /// y[i] (m,n) = op(a[i]) op(b[i]) for each i of `batch`; a is stored (k,m) where transposed, else
 /// (m,k); b (n,k) where transposed, else (k,n). Strides between matrices are in elements, 0 repeats
 /// one matrix; those of y are contiguous.
@@ -37,10 +28,11 @@ struct GemmRequest {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   int64_t a_stride = 0, b_stride = 0;
-  GemmEpilogue epilogue = GemmEpilogue::none;
-  bool tf32 = false;  ///< f32 operands may be rounded to tf32
-  /// Alignment of the pointers in bytes, 16 at most.
-  uint8_t a_alignment = 16, b_alignment = 16, y_alignment = 16, bias_alignment = 16;
+  bool bias = false;       ///< y += bias (n) in every row
+  bool relu = false;       ///< behind the bias
+  bool row_sums = false;   ///< alone: bias (m) = sums of op(a) (m,k) over k, beside y
+  bool tf32 = false;       ///< f32 operands may be rounded to tf32
+  uint8_t alignment = 16;  ///< of all pointers in bytes, 16 at most
   bool operator==(const GemmRequest&) const = default;
 
   /// Text that identifies the request: the key of the autotune table.
@@ -52,7 +44,7 @@ struct GemmOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* y = nullptr;
-  void* bias = nullptr;  ///< see GemmEpilogue
+  void* bias = nullptr;  ///< where the request has a bias or row_sums
 };
 
 using GemmAlgorithm = Algorithm<GemmOperands>;
@@ -73,7 +65,9 @@ class CublasLtGemm : public std::enable_shared_from_this<CublasLtGemm> {
   std::shared_ptr<GemmAlgorithm> named(const std::string& name, const GemmOperands& operands);
 
  private:
-  class Algorithm;
+  /// Its name is hexadecimal.
+  std::shared_ptr<GemmAlgorithm> made(const cublasLtMatmulAlgo_t& algorithm,
+                                      size_t workspace_bytes);
   void point_at_bias(void* bias) const;
 
   cublasLtHandle_t handle_;

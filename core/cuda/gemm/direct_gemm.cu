@@ -41,12 +41,10 @@ void direct_gemm(const GemmRequest& r, const GemmOperands& operands, cudaStream_
       r.transpose_a ? Strides{r.a_stride, 1, r.m} : Strides{r.a_stride, r.k, 1};
   const Strides b_strides =
       r.transpose_b ? Strides{r.b_stride, r.k, 1} : Strides{r.b_stride, 1, r.n};
-  const bool bias = r.epilogue == GemmEpilogue::bias || r.epilogue == GemmEpilogue::bias_relu;
-  const bool relu = r.epilogue == GemmEpilogue::relu || r.epilogue == GemmEpilogue::bias_relu;
   visit_real(r.dtype, [&]<class T>() {
     launch_kernel(stream, "direct_gemm", grid_for(count), gemm_kernel<T>, count, r.m, r.n, r.k,
-                  a_strides, b_strides, operands.a, operands.b, bias ? operands.bias : nullptr,
-                  relu, operands.y);
+                  a_strides, b_strides, operands.a, operands.b, r.bias ? operands.bias : nullptr,
+                  r.relu, operands.y);
   });
 }
 

@@ -33,14 +33,10 @@ int tiles(int64_t extent, int size) {
 /// An operand's elements: at(i, k), i along the tile. `along_k`: contiguous along k.
 template <class At>
 struct TileOperand {
-  At at;
   int extent;
   bool along_k;
+  At at;
 };
-template <class At>
-__device__ TileOperand<At> operand_of(int extent, bool along_k, At at) {
-  return {at, extent, along_k};
-}
 
 // A multiple of 16 bytes, so that one load reads four values of k, and free of bank conflicts.
 constexpr int strip_pitch = tile_columns + 4;
@@ -105,9 +101,9 @@ __global__ void __launch_bounds__(block_threads)
   const int row = static_cast<int>(blockIdx.y) * tile_rows;
   const int column = static_cast<int>(blockIdx.x) * tile_columns;
   const float sum =
-      tile_gemm(operand_of(g.rows, true, [=](int r, int i) { return to_f32(x[r * g.in + i]); }),
-                operand_of(g.out, true, [=](int o, int i) { return to_f32(w[o * g.in + i]); }), row,
-                column, g.in)
+      tile_gemm(TileOperand{g.rows, true, [=](int r, int i) { return to_f32(x[r * g.in + i]); }},
+                TileOperand{g.out, true, [=](int o, int i) { return to_f32(w[o * g.in + i]); }},
+                row, column, g.in)
           .sum;
   const int r = row + static_cast<int>(threadIdx.x) / tile_columns;
   const int o = column + static_cast<int>(threadIdx.x) % tile_columns;
@@ -134,16 +130,16 @@ __global__ void __launch_bounds__(block_threads)
   const int i = column + static_cast<int>(threadIdx.x) % tile_columns;
   if (computes_dx) {
     const float sum =
-        tile_gemm(operand_of(g.rows, true, dz),
-                  operand_of(g.in, false, [=](int c, int o) { return to_f32(w[o * g.in + c]); }),
+        tile_gemm(TileOperand{g.rows, true, dz},
+                  TileOperand{g.in, false, [=](int c, int o) { return to_f32(w[o * g.in + c]); }},
                   row, column, g.out)
             .sum;
     if (down < g.rows && i < g.in) dx[down * g.in + i] = from_f32<T>(sum);
     return;
   }
   const TileSums sums = tile_gemm(
-      operand_of(g.out, false, [=](int o, int r) { return dz(r, o); }),
-      operand_of(dw ? g.in : 0, false, [=](int c, int r) { return to_f32(x[r * g.in + c]); }), row,
+      TileOperand{g.out, false, [=](int o, int r) { return dz(r, o); }},
+      TileOperand{dw ? g.in : 0, false, [=](int c, int r) { return to_f32(x[r * g.in + c]); }}, row,
       column, g.rows);
   if (down >= g.out) return;
   if (dw && i < g.in) dw[down * g.in + i] = from_f32<T>(sums.sum);
@@ -202,10 +198,9 @@ class Gemms final : public GemmKernels, CudaKernels {
 
   void linear(const LinearGeometry& g, const AffineInputs& in, const Tensor& y) override {
     context_.enter();
-    const void* const b = g.bias ? in.b.raw() : nullptr;
     if (is_small(g)) return small_linear(g, in, y);
-    linear_gemm(gemms_, g, tf32(), {.x = in.x.raw(), .w = in.w.raw(), .bias = b, .y = y.raw()},
-                context_.stream());
+    void* const b = g.bias ? in.b.raw() : nullptr;
+    gemms_.linear(g, tf32(), {.a = in.x.raw(), .b = in.w.raw(), .y = y.raw(), .bias = b});
   }
 
   void linear_backward(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
@@ -232,7 +227,7 @@ class Gemms final : public GemmKernels, CudaKernels {
                   .n = g.in,
                   .k = g.rows,
                   .transpose_a = true,
-                  .epilogue = together ? GemmEpilogue::row_sums : GemmEpilogue::none,
+                  .row_sums = together,
                   .tf32 = tf32()},
                  {.a = dz,
                   .b = saved.x.raw(),

@@ -18,6 +18,9 @@ class GemmAlgorithms final : public TimedAlgorithms<GemmRequest, GemmOperands> {
   void run(GemmRequest request, const GemmOperands& operands);
   /// The request's epilogue by a kernel of its own, around the gemm without it.
   void run_unfused(const GemmRequest& request, const GemmOperands& operands);
+  /// y (rows, out) = f(a (rows, in) b (out, in)^T + bias (out) or null), with bias and activation
+  /// in cuBLASLt's epilogue where it has one; operands may be rounded to tf32 where `tf32`.
+  void linear(const LinearGeometry& g, bool tf32, const GemmOperands& operands);
 
  private:
   Pointer named(const GemmRequest& request, const GemmOperands& operands,
@@ -26,21 +29,9 @@ class GemmAlgorithms final : public TimedAlgorithms<GemmRequest, GemmOperands> {
   void propose(const GemmRequest& request, const GemmOperands& operands, const Pointer& present,
                const Search& search) override;
 
-  std::vector<Pointer> proposals(const GemmRequest& request, const GemmOperands& operands,
-                                 int most);
+  std::shared_ptr<CublasLtGemm> in_library(const GemmRequest& request) const {
+    return std::make_shared<CublasLtGemm>(context_.cublas_lt(), request);
+  }
 };
-
-/// x (rows, in), w (out, in), bias (out) or null, y (rows, out).
-struct LinearOperands {
-  const void* x = nullptr;
-  const void* w = nullptr;
-  const void* bias = nullptr;
-  void* y = nullptr;
-};
-
-/// y = f(x w^T + bias), with bias and activation in cuBLASLt's epilogue where supported; operands
-/// may be rounded to tf32 where `tf32`.
-void linear_gemm(GemmAlgorithms& gemms, const LinearGeometry& g, bool tf32,
-                 const LinearOperands& operands, cudaStream_t stream);
 
 }  // namespace whisker::cuda

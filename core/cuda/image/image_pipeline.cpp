@@ -10,11 +10,6 @@
 namespace whisker::cuda {
 namespace {
 
-int64_t aligned(int64_t bytes) {
-  constexpr int64_t alignment = 256;
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 void check_extents(const ImageBatch& batch, const Tensor& inputs) {
   constexpr int64_t most_images = 65535;  // of a launch's grid
   const int64_t pixels = inputs.extent(1) * inputs.extent(2);
@@ -26,13 +21,6 @@ void check_extents(const ImageBatch& batch, const Tensor& inputs) {
   }
 }
 
-/// What place_images() needs besides the records.
-struct ImagePlan {
-  int64_t weights = 0;  ///< i32 values
-  int64_t between_bytes = 0;
-  kernels::LargestImage most;
-};
-
 int contrast_steps(const ImageRecord& record) {
   return static_cast<int>(
       std::count_if(record.jitter, record.jitter + record.jitter_steps,
@@ -40,9 +28,9 @@ int contrast_steps(const ImageRecord& record) {
 }
 
 // Writes one planned image per record, and returns what they need in all.
-ImagePlan plan_images(std::span<const ImageRecord> records,
-                      std::span<kernels::PlannedImage> planned) {
-  ImagePlan plan;
+kernels::ImagePlan plan_images(std::span<const ImageRecord> records,
+                               std::span<kernels::PlannedImage> planned) {
+  kernels::ImagePlan plan;
   for (size_t i = 0; i < records.size(); ++i) {
     const ImageRecord& record = records[i];
     const ResizeAxis& columns = record.columns;
@@ -61,10 +49,10 @@ ImagePlan plan_images(std::span<const ImageRecord> records,
     p.row_weights = p.weights + int64_t{1 + p.column_taps} * columns.count;
     plan.weights = p.row_weights + int64_t{1 + p.row_taps} * rows.count;
     plan.between_bytes += int64_t{3} * p.row_count * columns.count;
-    plan.most.samples = std::max({plan.most.samples, columns.count, rows.count});
-    plan.most.columns = std::max(plan.most.columns, columns.count);
-    plan.most.rows = std::max(plan.most.rows, p.row_count);
-    plan.most.contrast_steps = std::max(plan.most.contrast_steps, contrast_steps(record));
+    plan.samples = std::max({plan.samples, columns.count, rows.count});
+    plan.columns = std::max(plan.columns, columns.count);
+    plan.rows = std::max(plan.rows, p.row_count);
+    plan.contrast_steps = std::max(plan.contrast_steps, contrast_steps(record));
   }
   return plan;
 }
@@ -72,7 +60,7 @@ ImagePlan plan_images(std::span<const ImageRecord> records,
 }  // namespace
 
 CudaImagePipeline::CudaImagePipeline(Context& context, Allocator& allocator)
-    : context_(context), slots_{Slot(allocator), Slot(allocator)}, work_(allocator) {
+    : context_(context), allocator_(allocator) {
   check(cudaStreamCreateWithFlags(&placing_, cudaStreamNonBlocking), "making the placing stream");
 }
 
@@ -83,24 +71,11 @@ CudaImagePipeline::~CudaImagePipeline() {
   cudaStreamDestroy(placing_);
 }
 
-bool CudaImagePipeline::Block::grow(int64_t bytes) {
-  if (bytes <= bytes_) return false;
-  allocator_.deallocate(std::exchange(memory_, nullptr), std::exchange(bytes_, 0),
-                        MemoryCategory::input);
-  const int64_t wanted = bytes + bytes / 8;
-  memory_ = static_cast<uint8_t*>(allocator_.allocate(wanted, MemoryCategory::input));
-  bytes_ = wanted;
+bool CudaImagePipeline::grow(std::optional<Scratch>& memory, int64_t bytes) {
+  if (memory && bytes <= memory->bytes()) return false;
+  memory.reset();
+  memory.emplace(allocator_, bytes + bytes / 8, MemoryCategory::input);
   return true;
-}
-
-// Before anything of this or a later batch is resampled. The memory they go to may have just been
-// allocated.
-void CudaImagePipeline::keep_copies(const ImageBatch& batch, const Slot& slot) const {
-  for (const ImageCopy& copy : batch.copies) {
-    check(cudaMemcpyAsync(copy.target, slot.bytes.memory() + copy.at,
-                          static_cast<size_t>(copy.bytes), cudaMemcpyDeviceToDevice, placing_),
-          "keeping images on the GPU");
-  }
 }
 
 void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void> keeper,
@@ -126,17 +101,20 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
     slot.planned.reset(static_cast<kernels::PlannedImage*>(pinned));
     slot.capacity = count;
   }
-  const ImagePlan plan =
+  const kernels::ImagePlan plan =
       plan_images(batch.records, {slot.planned.get(), static_cast<size_t>(count)});
   const auto height = static_cast<int>(inputs.extent(1));
   const auto width = static_cast<int>(inputs.extent(2));
-  const int64_t weight_bytes = aligned(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
-  const int64_t pixel_bytes = aligned(int64_t{3} * count * height * width);
+  const int64_t weight_bytes = aligned_bytes(plan.weights * static_cast<int64_t>(sizeof(int32_t)));
+  const int64_t pixel_bytes = aligned_bytes(int64_t{3} * count * height * width);
   const int64_t mean_bytes = count * most_jitter_steps * static_cast<int64_t>(sizeof(double));
-  bool allocated = slot.bytes.grow(aligned(bytes) + planned_bytes);
-  allocated = slot.placed.grow(pixel_bytes + mean_bytes) || allocated;
-  allocated = work_.grow(weight_bytes + plan.between_bytes) || allocated;
-  uint8_t* const device_planned = slot.bytes.memory() + aligned(bytes);
+  bool allocated = grow(slot.bytes, aligned_bytes(bytes) + planned_bytes);
+  allocated = grow(slot.placed, pixel_bytes + mean_bytes) || allocated;
+  allocated = grow(work_, weight_bytes + plan.between_bytes) || allocated;
+  auto* const device_bytes = slot.bytes->as<uint8_t>();
+  auto* const work = work_->as<uint8_t>();
+  auto* const placed = slot.placed->as<uint8_t>();
+  uint8_t* const device_planned = device_bytes + aligned_bytes(bytes);
 
   const cudaStream_t copying = context_.copy_stream();
   const cudaStream_t computing = context_.stream();
@@ -148,8 +126,8 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
   }
   slot.keeper = std::move(keeper);
   for (const ImagePiece& piece : batch.pieces) {
-    check(cudaMemcpyAsync(slot.bytes.memory() + piece.at, piece.host,
-                          static_cast<size_t>(piece.bytes), cudaMemcpyHostToDevice, copying),
+    check(cudaMemcpyAsync(device_bytes + piece.at, piece.host, static_cast<size_t>(piece.bytes),
+                          cudaMemcpyHostToDevice, copying),
           "copying images to the GPU");
   }
   check(cudaMemcpyAsync(device_planned, slot.planned.get(), static_cast<size_t>(planned_bytes),
@@ -157,27 +135,32 @@ void CudaImagePipeline::run(const ImageBatch& batch, std::shared_ptr<const void>
         "copying image records to the GPU");
   slot.copied.record(copying);
   slot.copied.make_wait(placing_);
-  keep_copies(batch, slot);
+  // Before anything of this or a later batch is resampled. The memory they go to may have just been
+  // allocated.
+  for (const ImageCopy& copy : batch.copies) {
+    check(cudaMemcpyAsync(copy.target, device_bytes + copy.at, static_cast<size_t>(copy.bytes),
+                          cudaMemcpyDeviceToDevice, placing_),
+          "keeping images on the GPU");
+  }
 
   const kernels::ImageLaunch launch{
       .images = reinterpret_cast<const kernels::PlannedImage*>(device_planned),
-      .bytes = slot.bytes.memory(),
-      .weights = reinterpret_cast<int32_t*>(work_.memory()),
-      .between = work_.memory() + weight_bytes,
-      .placed = slot.placed.memory(),
-      .means = reinterpret_cast<double*>(slot.placed.memory() + pixel_bytes),
+      .bytes = device_bytes,
+      .weights = reinterpret_cast<int32_t*>(work),
+      .between = work + weight_bytes,
+      .placed = placed,
+      .means = reinterpret_cast<double*>(placed + pixel_bytes),
       .count = static_cast<int>(count),
       .height = height,
       .width = width,
       .gray = batch.channels == 1,
       .mix = pixel_mix(batch.mix),
-      .most = plan.most};
+      .plan = plan};
   kernels::place_images(placing_, launch);
   slot.placed_there.record(placing_);
   if (batch.decoded) static_cast<const CudaDecodedImages&>(*batch.decoded).mark_used(placing_);
   slot.placed_there.make_wait(computing);
-  kernels::finish_images(computing, launch, inputs.dtype(), inputs.raw(),
-                         static_cast<int>(inputs.extent(3)));
+  kernels::finish_images(computing, launch, inputs.dtype(), inputs.raw());
   slot.used.record(computing);
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 namespace whisker::cuda {
 
@@ -32,32 +33,12 @@ class CudaImagePipeline final : public ImagePipeline {
            const Tensor& inputs) override;
 
  private:
-  /// Device memory that grows and never shrinks.
-  class Block {
-   public:
-    explicit Block(Allocator& allocator) : allocator_(allocator) {}
-    ~Block() { allocator_.deallocate(memory_, bytes_, MemoryCategory::input); }
-    Block(const Block&) = delete;
-    Block& operator=(const Block&) = delete;
-
-    uint8_t* memory() const { return memory_; }
-    /// True when the memory is another one now. The old one is left to later work of the compute
-    /// stream, which has waited for all that the other streams did there.
-    bool grow(int64_t bytes);
-
-   private:
-    Allocator& allocator_;
-    uint8_t* memory_ = nullptr;
-    int64_t bytes_ = 0;
-  };
   struct FreeHost {
     void operator()(void* pinned) const { cudaFreeHost(pinned); }
   };
   struct Slot {
-    explicit Slot(Allocator& allocator) : bytes(allocator), placed(allocator) {}
-
-    Block bytes;   // the batch's, then planned images
-    Block placed;  // ImageLaunch::placed, then its means
+    std::optional<Scratch> bytes;   // the batch's, then planned images
+    std::optional<Scratch> placed;  // ImageLaunch::placed, then its means
     std::unique_ptr<kernels::PlannedImage, FreeHost> planned;  // pinned
     int64_t capacity = 0;                                      // planned images
     Event copied;
@@ -65,12 +46,15 @@ class CudaImagePipeline final : public ImagePipeline {
     Event used;
     std::shared_ptr<const void> keeper;
   };
-  void keep_copies(const ImageBatch& batch, const Slot& slot) const;
+  /// True when the memory is another one now. It never shrinks. The old one is left to later work
+  /// of the compute stream, which has waited for all that the other streams did there.
+  bool grow(std::optional<Scratch>& memory, int64_t bytes);
 
   Context& context_;
+  Allocator& allocator_;
   cudaStream_t placing_ = nullptr;
   std::array<Slot, 2> slots_;
-  Block work_;  // ImageLaunch::weights, then `between`
+  std::optional<Scratch> work_;  // ImageLaunch::weights, then `between`
   Event allocated_;
   size_t next_ = 0;
 };

@@ -2,9 +2,10 @@
 // counts is that neighbouring threads read neighbouring samples. This file is compiled without
 // contraction to fused multiply-adds: results are the host's, bit by bit, but for the order in
 // which the mean gray is summed.
+#include "core/cuda/device_code/group.cuh"
+#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/image/images.h"
-#include "core/cuda/runtime/check.h"
 
 namespace whisker::cuda::kernels {
 namespace {
@@ -127,7 +128,7 @@ __device__ PlacedImage placed_image(const ImageLaunch& launch, int n) {
 }
 
 // The mean gray before the image's contrast step number `number`. One block per image, summed
-// in one order: each thread its own pixels, then a tree.
+// in one order: each thread its own pixels, then warps.
 __global__ void __launch_bounds__(mean_threads)
     mean_gray(const __grid_constant__ ImageLaunch launch, int number) {
   const auto n = static_cast<int>(blockIdx.x);
@@ -145,16 +146,8 @@ __global__ void __launch_bounds__(mean_threads)
     const Rgb pixel = jittered_pixel(record, image, means, step, i / image.width, i % image.width);
     sum += static_cast<double>(jitter_gray(pixel.v));
   }
-  __shared__ double sums[mean_threads];
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  for (unsigned half = mean_threads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) {
-    means[step] = sums[0] / (static_cast<double>(image.height) * image.width);
-  }
+  sum = group_sum<mean_threads>(sum);
+  if (threadIdx.x == 0) means[step] = sum / (static_cast<double>(image.height) * image.width);
 }
 
 __device__ Rgb finished(const ImageLaunch& launch, int n, int y, int x) {
@@ -162,16 +155,10 @@ __device__ Rgb finished(const ImageLaunch& launch, int n, int y, int x) {
                         launch.means + int64_t{n} * most_jitter_steps, y, x);
 }
 
-__device__ float channel_of(const Rgb& pixel, int channel, int channels) {
-  if (channel >= channels) return 0;
-  return channel == 0 ? pixel.v[0] : channel == 1 ? pixel.v[1] : pixel.v[2];
-}
-
-// One thread per pixel of the inputs; C channels, stored at once where that is 8 or 16 bytes. Grid
-// (pixels, image).
-template <class T, int C>
+// One thread per pixel of the inputs. Grid (pixels, image).
+template <class T>
 __global__ void __launch_bounds__(finish_threads)
-    finish(const __grid_constant__ ImageLaunch launch, T* inputs, int channels) {
+    finish(const __grid_constant__ ImageLaunch launch, T* inputs) {
   const int i = static_cast<int>(blockIdx.x) * finish_threads + static_cast<int>(threadIdx.x);
   const int pixels = launch.height * launch.width;
   if (i >= pixels) return;
@@ -184,15 +171,11 @@ __global__ void __launch_bounds__(finish_threads)
   if (launch.mix.kind == BatchMix::Kind::mixup) {
     pixel = mixed_pixel(launch.mix, pixel, finished(launch, partner, y, x), y, x);
   }
-  const int real = launch.gray ? 1 : 3;
-  if constexpr (C > 0) {
-    Pack<T, C> pack;
+  const int channels = launch.gray ? 1 : 3;
+  T* const out = inputs + (int64_t{n} * pixels + i) * channels;
 #pragma unroll
-    for (int c = 0; c < C; ++c) pack.at[c] = from_f32<T>(channel_of(pixel, c, real));
-    reinterpret_cast<Pack<T, C>*>(inputs)[int64_t{n} * pixels + i] = pack;
-  } else {
-    T* const out = inputs + (int64_t{n} * pixels + i) * channels;
-    for (int c = 0; c < channels; ++c) out[c] = from_f32<T>(channel_of(pixel, c, real));
+  for (int c = 0; c < 3; ++c) {
+    if (c < channels) out[c] = from_f32<T>(pixel.v[c]);
   }
 }
 
@@ -200,41 +183,30 @@ __global__ void __launch_bounds__(finish_threads)
 
 void place_images(cudaStream_t stream, const ImageLaunch& launch) {
   const auto images = static_cast<unsigned>(launch.count);
-  weigh_axes<<<dim3(blocks_for(launch.most.samples, axis_threads), 2, images), axis_threads, 0,
-               stream>>>(launch.images, launch.weights);
-  check_launch("weigh_axes");
-  resample_columns<<<dim3(blocks_for(launch.most.columns, tile_columns),
-                          blocks_for(launch.most.rows, column_pass_threads * column_pass_rows),
-                          images),
-                     dim3(tile_columns, column_pass_threads), 0, stream>>>(
-      launch.images, launch.bytes, launch.weights, launch.between);
-  check_launch("resample_columns");
-  resample_rows<<<dim3(blocks_for(launch.width, tile_columns),
-                       blocks_for(launch.height, row_pass_threads), images),
-                  dim3(tile_columns, row_pass_threads), 0, stream>>>(
-      launch.images, launch.weights, launch.between, launch.placed, launch.height, launch.width);
-  check_launch("resample_rows");
-  for (int number = 0; number < launch.most.contrast_steps; ++number) {
-    mean_gray<<<static_cast<unsigned>(launch.count), mean_threads, 0, stream>>>(launch, number);
-    check_launch("mean_gray");
+  const ImagePlan& plan = launch.plan;
+  const dim3 samples(blocks_for(plan.samples, axis_threads), 2, images);
+  launch_kernel(stream, "weigh_axes", {samples, axis_threads}, weigh_axes, launch.images,
+                launch.weights);
+  const dim3 columns(blocks_for(plan.columns, tile_columns),
+                     blocks_for(plan.rows, column_pass_threads * column_pass_rows), images);
+  launch_kernel(stream, "resample_columns", {columns, dim3(tile_columns, column_pass_threads)},
+                resample_columns, launch.images, launch.bytes, launch.weights, launch.between);
+  const dim3 pixels(blocks_for(launch.width, tile_columns),
+                    blocks_for(launch.height, row_pass_threads), images);
+  launch_kernel(stream, "resample_rows", {pixels, dim3(tile_columns, row_pass_threads)},
+                resample_rows, launch.images, launch.weights, launch.between, launch.placed,
+                launch.height, launch.width);
+  for (int number = 0; number < plan.contrast_steps; ++number) {
+    launch_kernel(stream, "mean_gray", {images, mean_threads}, mean_gray, launch, number);
   }
 }
 
-void finish_images(cudaStream_t stream, const ImageLaunch& launch, DType dtype, void* inputs,
-                   int channels) {
+void finish_images(cudaStream_t stream, const ImageLaunch& launch, DType dtype, void* inputs) {
   const dim3 grid(blocks_for(launch.height * launch.width, finish_threads),
                   static_cast<unsigned>(launch.count));
   visit_real(dtype, [&]<class T>() {
-    T* const out = static_cast<T*>(inputs);
-    if (channels == 4) {
-      finish<T, 4><<<grid, finish_threads, 0, stream>>>(launch, out, channels);
-    } else if (channels == 8) {
-      finish<T, 8><<<grid, finish_threads, 0, stream>>>(launch, out, channels);
-    } else {
-      finish<T, 0><<<grid, finish_threads, 0, stream>>>(launch, out, channels);
-    }
+    launch_kernel(stream, "finish_images", {grid, finish_threads}, finish<T>, launch, inputs);
   });
-  check_launch("finish_images");
 }
 
 }  // namespace whisker::cuda::kernels

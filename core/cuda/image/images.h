@@ -26,8 +26,10 @@ struct PlannedImage {
   int row_count = 0;
 };
 
-/// The largest of a batch's images.
-struct LargestImage {
+/// What a batch's images need in all, then the largest of each.
+struct ImagePlan {
+  int64_t weights = 0;  ///< i32 values
+  int64_t between_bytes = 0;
   int samples = 0;  ///< of one axis after resampling
   int columns = 0;  ///< after resampling
   int rows = 0;     ///< row_count
@@ -47,14 +49,13 @@ struct ImageLaunch {
   int width = 0;
   bool gray = false;
   PixelMix mix = {};
-  LargestImage most = {};
+  ImagePlan plan = {};
 };
 
 /// Resamples, flips and places: `placed` is written, and `means` where a contrast step needs one.
 void place_images(cudaStream_t stream, const ImageLaunch& launch);
-/// Warps, jitters, normalises, erases and mixes `placed` into inputs (N, H, W, channels) of f32,
-/// bf16 or f16.
-void finish_images(cudaStream_t stream, const ImageLaunch& launch, DType dtype, void* inputs,
-                   int channels);
+/// Warps, jitters, normalises, erases and mixes `placed` into inputs (N, H, W, 3 or, gray, 1) of
+/// f32, bf16 or f16.
+void finish_images(cudaStream_t stream, const ImageLaunch& launch, DType dtype, void* inputs);
 
 }  // namespace whisker::cuda::kernels

@@ -149,15 +149,21 @@ char* allocated_by_driver(int64_t bytes);
 std::unique_ptr<CapturedGraph> captured(Context& context, Allocator& allocator,
                                         const std::function<void()>& work);
 
-/// Device memory for the length of a scope, counted as workspace. Work enqueued on the compute
+/// `bytes` in whole units of the allocator's alignment: where another part of a block may begin.
+constexpr int64_t aligned_bytes(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+/// Device memory for the length of a scope. Work enqueued on the compute
 /// stream within the scope may use it: its next user is ordered after that.
 class Scratch {
  public:
-  Scratch(Allocator& allocator, int64_t bytes)
+  Scratch(Allocator& allocator, int64_t bytes, MemoryCategory category = MemoryCategory::workspace)
       : allocator_(&allocator),
         bytes_(bytes),
-        data_(allocator.allocate(bytes, MemoryCategory::workspace)) {}
-  ~Scratch() { allocator_->deallocate(data_, bytes_, MemoryCategory::workspace); }
+        category_(category),
+        data_(allocator.allocate(bytes, category)) {}
+  ~Scratch() { allocator_->deallocate(data_, bytes_, category_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
@@ -171,6 +177,7 @@ class Scratch {
  private:
   Allocator* allocator_;
   int64_t bytes_;
+  MemoryCategory category_;
   void* data_;
 };
 

@@ -36,7 +36,6 @@ namespace whisker::cuda {
 
 class ConvAlgorithms;
 class GemmAlgorithms;
-class RecurrentAlgorithms;
 
 /// A GPU's memory, streams, options and timed choices. It outlives the calls of its families. Its
 /// constructor, which makes the classes that choose, is in core/cuda/backend/cuda_backend.cpp.
@@ -58,7 +57,6 @@ struct CudaDevice {
   AutotuneTable table;
   std::unique_ptr<GemmAlgorithms> gemms;
   std::unique_ptr<ConvAlgorithms> convolutions;
-  std::unique_ptr<RecurrentAlgorithms> recurrent;
 };
 
 /// The base of a kernel family: what its methods use of the device.

@@ -20,29 +20,17 @@ constexpr int64_t largest_ring = int64_t{16} << 20;
 // streams first: a step would wait for the images of a later one.
 constexpr int64_t most_by_kernel = int64_t{64} << 10;
 
-template <class Word>
+/// `pinned` is 16-byte aligned.
 __global__ void __launch_bounds__(block_threads)
     copy_kernel(const uint8_t* pinned, uint8_t* device, int64_t bytes) {
-  constexpr auto width = static_cast<int64_t>(sizeof(Word));
-  const int64_t words = bytes / width;
+  constexpr auto width = static_cast<int64_t>(sizeof(uint4));
+  const int64_t words = reinterpret_cast<uintptr_t>(device) % width == 0 ? bytes / width : 0;
   const int64_t first = int64_t{blockIdx.x} * block_threads + threadIdx.x;
   const int64_t step = int64_t{gridDim.x} * block_threads;
   for (int64_t i = first; i < words; i += step) {
-    reinterpret_cast<Word*>(device)[i] = reinterpret_cast<const Word*>(pinned)[i];
+    reinterpret_cast<uint4*>(device)[i] = reinterpret_cast<const uint4*>(pinned)[i];
   }
   for (int64_t i = words * width + first; i < bytes; i += step) device[i] = pinned[i];
-}
-
-/// `pinned` is 16-byte aligned.
-void copy_by_kernel(cudaStream_t stream, const void* pinned, void* device, int64_t bytes) {
-  const auto launch = [&]<class Word>() {
-    launch_kernel(stream, "upload", grid_for(bytes / int64_t{sizeof(Word)}), copy_kernel<Word>,
-                  pinned, device, bytes);
-  };
-  const auto address = reinterpret_cast<uintptr_t>(device);
-  if (address % sizeof(uint4) == 0) return launch.operator()<uint4>();
-  if (address % sizeof(uint32_t) == 0) return launch.operator()<uint32_t>();
-  launch.operator()<uint8_t>();
 }
 
 }  // namespace
@@ -59,7 +47,9 @@ void Uploader::upload(const void* host, void* device, int64_t bytes) {
     std::memcpy(ring_ + begin, static_cast<const char*>(host) + done, static_cast<size_t>(count));
     char* const target = static_cast<char*>(device) + done;
     if (count <= most_by_kernel) {
-      copy_by_kernel(context_.stream(), ring_ + begin, target, count);
+      launch_kernel(context_.stream(), "upload", grid_for(count / int64_t{sizeof(uint4)}),
+                    copy_kernel, static_cast<void*>(ring_ + begin), static_cast<void*>(target),
+                    count);
     } else {
       check(cudaMemcpyAsync(target, ring_ + begin, static_cast<size_t>(count),
                             cudaMemcpyHostToDevice, context_.stream()),

@@ -1,13 +1,10 @@
 // Two batch norms, fused. Forward: one pass reads both tensors and writes the sum. Backward: the
-// first pass computes the sums of both norms and stores dz = f'(y) dy in the memory of the second's
-// dx; the second pass computes both dx from it, in reverse, since the L2 cache still holds the last
-// rows.
+// first pass computes the sums of both norms, all that follows from them, and stores dz = f'(y) dy
+// in the memory of the second's dx; the second pass computes both dx from it, in reverse, since the
+// L2 cache still holds the last rows.
 #include "core/backend/fused_ops.h"
-#include "core/cuda/device_code/many_channel_sums.cuh"
 #include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/norm/row_pass.cuh"
-
-#include <algorithm>
 
 namespace whisker::cuda {
 namespace {
@@ -69,107 +66,95 @@ __global__ void __launch_bounds__(block_threads, result_blocks)
                                     second.x.as<const T>());
 }
 
-// sums (packs, 3, V): sum(dz), sum(dz (x - mean)) and the latter of the second norm. dz (rows,
+/// One norm's gradient: dx = scale dz + slope x + offset, f32 (3, channels), and the gradients of
+/// gamma and beta.
+struct OneNorm {
+  DeviceNorm norm;
+  DeviceNormGrads out;
+  float* coefficients;
+
+  /// Stores what follows from sum(dz) and sum(dz (x - mean)) of channel c.
+  __device__ void finish(const ChannelLayout& t, int64_t c, float sum, float correlation) const {
+    const float inverse = norm.inv_std.as<float>()[c], scale = load(norm.gamma, c) * inverse;
+    const ThroughStatistics through(scale, inverse, sum, correlation, static_cast<float>(t.rows));
+    coefficients[c] = scale;
+    coefficients[t.channels + c] = through.slope;
+    coefficients[2 * t.channels + c] =
+        fmaf(-norm.mean.as<float>()[c], through.slope, through.shift);
+    store_parameters(out, c, sum, correlation * inverse);
+  }
+};
+
+// sum(dz), sum(dz (x - mean)) and the latter of the second norm; of four sums one is 0. dz (rows,
 // channels), unless null, is written too, rounded once for all readers.
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads, 3)
-    add_norms_sums_kernel(ChannelSums<float> g, bool relu, DeviceNorm first, DeviceNorm second,
-                          DeviceUnsummedGrads grads, T* dz) {
+__global__ void __launch_bounds__(most_sums_threads)
+    add_norms_sums_kernel(ChannelLayout t, SumsMemory memory, bool relu, OneNorm first,
+                          OneNorm second, DeviceUnsummedGrads grads, T* dz) {
   wait_for_previous();
-  const auto* x = first.x.as<const T>();
-  const auto* added = second.x.as<const T>();
-  const auto* dy = grads.first.as<const T>();
   const auto* more = grads.second.as<const T>();
-  const int64_t own = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * V;
-  float sum[3 * V] = {};
-  if (own < g.packs * V) {
-    SummedNorms<V> norms;
-    float center[V], other_center[V];
-    const auto prepare = [&] {
-      load(first.mean.as<float>(), own, center);
-      load(second.mean.as<float>(), own, other_center);
-      norms = SummedNorms<V>(first, second, own);
-    };
-    const auto load_row = [&](const RowPosition& position) {
-      return load_packs<T, V>(position.at, dy, IfGiven<T>{more}, x, added);
-    };
-    const auto use = [&](const RowPosition& position, const RowPacks<T, V, 4>& in) {
-      float d[V];
-      in.for_each([&](int v, float own_dy, float term, float one, float other) {
-        const T y = from_f32<T>(norms.z(v, one, other));
-        d[v] = more ? to_f32(from_f32<T>(own_dy + term)) : own_dy;
-        if (relu && to_f32(y) <= 0) d[v] = 0;
-        sum[v] += d[v];
-        sum[V + v] = fmaf(d[v], one - center[v], sum[V + v]);
-        sum[2 * V + v] = fmaf(d[v], other - other_center[v], sum[2 * V + v]);
-      });
-      if (dz) store_pack<V>(dz, position.at, rounded<T>(d));
-    };
-    const ChannelLayout t{.rows = g.rows, .channels = g.packs * V};
-    const auto [begin, end] = block_rows(g);
-    const int64_t row = begin + threadIdx.y;
-    const auto left = static_cast<int>(end - row);
-    for_rows<2>(t, {row, row * t.channels + own}, static_cast<int>(blockDim.y), left, load_row,
-                prepare, use);
-  }
-  add_blocks(g, sum);
+  const int64_t channel = own_channel<V>(t);
+  SummedNorms<V> norms;
+  float center[V], other_center[V];
+  const auto prepare = [&] {
+    load(first.norm.mean.as<float>(), channel, center);
+    load(second.norm.mean.as<float>(), channel, other_center);
+    norms = SummedNorms<V>(first.norm, second.norm, channel);
+  };
+  const auto load_row = [&](const RowPosition& position) {
+    return load_packs<T, V>(position.at, grads.first.as<const T>(), IfGiven<T>{more},
+                            first.norm.x.as<const T>(), second.norm.x.as<const T>());
+  };
+  const auto add = [&](const RowPosition& position, const RowPacks<T, V, 4>& in,
+                       float(&sums)[4][V]) {
+    float d[V];
+    in.for_each([&](int v, float own_dy, float term, float one, float other) {
+      const T y = from_f32<T>(norms.z(v, one, other));
+      d[v] = more ? to_f32(from_f32<T>(own_dy + term)) : own_dy;
+      if (relu && to_f32(y) <= 0) d[v] = 0;
+      sums[0][v] += d[v];
+      sums[1][v] = fmaf(d[v], one - center[v], sums[1][v]);
+      sums[2][v] = fmaf(d[v], other - other_center[v], sums[2][v]);
+    });
+    if (dz) store_pack<V>(dz, position.at, rounded<T>(d));
+  };
+  channel_sums<V, 4, 2>(t, memory, load_row, prepare, add, [&](int64_t c, const auto& sums) {
+    first.finish(t, c, sums.at[0], sums.at[1]);
+    second.finish(t, c, sums.at[0], sums.at[2]);
+  });
 }
 
-/// dx = scale dz + slope x + offset, per channel.
+/// OneNorm's dx for a thread's channels.
 template <int V>
 struct InputGradient {
   float scale[V], slope[V], offset[V];
 
-  InputGradient() = default;
-  /// sums (packs, 3, V), of which those of the norm are number `of_norm`; the gradients of gamma
-  /// and beta are stored by one thread of the channels.
-  __device__ InputGradient(const DeviceNorm& norm, const DeviceNormGrads& out, int64_t channel,
-                           float rows, const float* sums, int of_norm, bool stores) {
-    float inverse[V], mean[V], sum[V], correlation[V];
-    load<V>(norm.gamma, channel, scale);
-    load(norm.inv_std.as<float>(), channel, inverse);
-    load(norm.mean.as<float>(), channel, mean);
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      sum[v] = sums[channel * 3 + v];
-      correlation[v] = sums[channel * 3 + of_norm * V + v];
-      scale[v] *= inverse[v];
-      const ThroughStatistics through(scale[v], inverse[v], sum[v], correlation[v], rows);
-      slope[v] = through.slope;
-      offset[v] = fmaf(-mean[v], through.slope, through.shift);
-    }
-    if (!stores) return;
-#pragma unroll
-    for (int v = 0; v < V; ++v)
-      store_parameters(out, channel + v, sum[v], correlation[v] * inverse[v]);
+  __device__ void read(const OneNorm& norm, const ChannelLayout& t, int64_t channel) {
+    load(norm.coefficients, channel, scale);
+    load(norm.coefficients + t.channels, channel, slope);
+    load(norm.coefficients + 2 * t.channels, channel, offset);
   }
   __device__ float dx(int v, float dz, float x) const {
     return two_terms(dz, scale[v], x, slope[v], offset[v]);
   }
 };
 
-// Both dx from dz, one of them in place; and the gradients of gamma and beta from the sums.
+// Both dx from dz, one of them in place.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
-    add_norms_gradients_kernel(ChannelLayout t, DeviceNorm first, DeviceNorm second,
-                               const float* sums, const T* dz, DeviceNormGrads of_first,
-                               DeviceNormGrads of_second) {
+    add_norms_gradients_kernel(ChannelLayout t, OneNorm first, OneNorm second, const T* dz) {
   wait_for_previous();
   const int64_t channel = own_channel<V>(t);
-  if (channel >= t.channels) return;
   InputGradient<V> gradient, other;
   const auto prepare = [&] {
-    const auto rows = static_cast<float>(t.rows);
-    const bool stores =
-        blockIdx.y + blockIdx.z == 0 && threadIdx.x < static_cast<unsigned>(t.width);
-    gradient = InputGradient<V>(first, of_first, channel, rows, sums, 1, stores);
-    other = InputGradient<V>(second, of_second, channel, rows, sums, 2, stores);
+    gradient.read(first, t, channel);
+    other.read(second, t, channel);
   };
-  if (!dz) return prepare();
-  auto* const dx = of_first.dx.as<T>();
-  auto* const dadded = of_second.dx.as<T>();
+  auto* const dx = first.out.dx.as<T>();
+  auto* const dadded = second.out.dx.as<T>();
   const auto load_row = [&](const RowPosition& position) {
-    return load_packs<T, V>(position.at, dz, first.x.as<const T>(), second.x.as<const T>());
+    return load_packs<T, V>(position.at, dz, first.norm.x.as<const T>(),
+                            second.norm.x.as<const T>());
   };
   const auto use = [&](const RowPosition& position, const RowPacks<T, V, 3>& row) {
     float one[V], two[V];
@@ -193,8 +178,8 @@ class AddNorms final : public FusedAddNorms, CudaKernels {
     kernels::batch_norm_statistics(context_, allocator_, first);
     const BatchNormGeometry& g = first.geometry;
     const auto run = [&]<class T, int V>() {
-      launch_map<V>("add_batch_norms", context_, sums_layout(context_, g.rows, g.channels, V),
-                    result_blocks, add_norms_kernel<T, V>, g.activation.kind == Activation::relu,
+      launch_map<V>(context_, sums_layout(context_, g.rows, g.channels, V), result_blocks,
+                    add_norms_kernel<T, V>, g.activation.kind == Activation::relu,
                     device_norm(first), device_norm(second), static_cast<T*>(y.raw()));
     };
     with_packs(g.dtype, g.channels, run, first.x.raw(), second.x.raw(), y.raw());
@@ -204,40 +189,24 @@ class AddNorms final : public FusedAddNorms, CudaKernels {
                 const AddNormsGradients& gradients) override {
     context_.enter();
     const BatchNormGeometry& g = first.geometry;
-    const DeviceNorm one = device_norm(first), other = device_norm(second);
+    const Scratch memory(allocator_, 6 * g.channels * int64_t{sizeof(float)});
+    auto* const coefficients = memory.as<float>();
+    const OneNorm one{device_norm(first), gradients.first.map(operand), coefficients};
+    const OneNorm other{device_norm(second), gradients.second.map(operand),
+                        coefficients + 3 * g.channels};
     const DeviceUnsummedGrads grads = dy.map(operand);
-    const DeviceNormGrads of_one = gradients.first.map(operand);
-    const DeviceNormGrads of_other = gradients.second.map(operand);
     const auto run = [&]<class T, int pack>() {
       constexpr int V = half_pack(pack);
-      auto* const dz = (of_other.dx.data ? of_other : of_one).dx.as<T>();
-      const int64_t packs = g.channels / V;
-      constexpr unsigned cache_line = 128 / (sizeof(T) * V);  // in packs
-      const ChannelSumsLaunch launch = channel_sums_launch(
-          g.rows, packs, 3 * V, context_.multiprocessors(), std::min(cache_line, 32u));
-      const Scratch memory(allocator_, 3 * g.channels * int64_t{sizeof(float)} + launch.sums_bytes);
-      auto* const sums = memory.as<float>();
-      const ChannelSums<float> channel_sums{
-          .rows = g.rows,
-          .packs = packs,
-          .sums = launch.sums_bytes > 0 ? sums + 3 * g.channels : nullptr,
-          .result = sums,
-          .tickets = context_.tickets()};
-      launch_pdl({.stream = context_.stream(),
-                  .capability = context_.capability(),
-                  .shared_bytes = launch.shared_bytes},
-                 launch.grid, launch.block, add_norms_sums_kernel<T, V>, channel_sums,
-                 g.activation.kind == Activation::relu, one, other, grads, dz);
-      check_launch("add_norms_backward sums");
-      const ChannelLayout t =
-          map_layout(context_, sums_layout(context_, g.rows, g.channels, V), V, gradient_blocks);
-      const dim3 parameters_only{t.tiles};
-      launch_pdl(context_, dz ? t.grid() : parameters_only, t.threads(),
-                 add_norms_gradients_kernel<T, V>, t, one, other, sums, dz, of_one, of_other);
-      check_launch("add_norms_backward");
+      auto* const dz = (other.out.dx.data ? other : one).out.dx.as<T>();
+      const ChannelLayout sums = sums_layout(context_, g.rows, g.channels, V, most_sums_threads);
+      launch_sums<4>(context_, allocator_, sums, add_norms_sums_kernel<T, V>,
+                     g.activation.kind == Activation::relu, one, other, grads, dz);
+      if (!dz) return;
+      launch_map<V>(context_, sums, gradient_blocks, add_norms_gradients_kernel<T, V>, one, other,
+                    dz);
     };
-    with_packs(g.dtype, g.channels, run, one.x.data, other.x.data, grads.first.data,
-               grads.second.data, of_one.dx.data, of_other.dx.data);
+    with_packs(g.dtype, g.channels, run, one.norm.x.data, other.norm.x.data, grads.first.data,
+               grads.second.data, one.out.dx.data, other.out.dx.data);
   }
 };
 

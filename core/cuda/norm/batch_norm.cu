@@ -112,9 +112,9 @@ __global__ void __launch_bounds__(block_threads, map_blocks)
 template <class T, int V>
 void statistics(Context& context, Allocator& allocator, const BatchNormGeometry& g, const T* x,
                 const Tensor& mean, const Tensor& inv_std, const RunningStatistics& running) {
-  launch_sums("batch_norm statistics", context, allocator,
-              sums_layout(context, g.rows, g.channels, V), statistics_kernel<T, V>,
-              static_cast<float>(g.epsilon), x, f32(mean), f32(inv_std), running.map(f32_operand));
+  launch_sums(context, allocator, sums_layout(context, g.rows, g.channels, V),
+              statistics_kernel<T, V>, static_cast<float>(g.epsilon), x, f32(mean), f32(inv_std),
+              running.map(f32_operand));
 }
 
 template <class T, int V>
@@ -122,7 +122,7 @@ void normalise(Context& context, const BatchNormGeometry& g, const DeviceNorm& p
                const Operand& residual, const float* variance) {
   const Activation f = g.activation.kind;
   const auto launch = [&]<Activation F>() {
-    launch_map<V>("batch_norm", context, sums_layout(context, g.rows, g.channels, V), map_blocks,
+    launch_map<V>(context, sums_layout(context, g.rows, g.channels, V), map_blocks,
                   normalise_kernel<T, V, F>, f == Activation::none ? -INFINITY : 0,
                   f == Activation::relu6 ? 6 : INFINITY, p, residual.as<const T>(), variance,
                   static_cast<float>(g.epsilon));
@@ -178,7 +178,6 @@ void kernels::batch_norm_statistics(Context& context, Allocator& allocator,
   launch_pdl(context, blocks_of(g.channels), block_threads, statistics_of_sums_kernel, g.channels,
              g.rows, static_cast<float>(g.epsilon), f32(norm.sums), f32(norm.mean),
              f32(norm.inv_std), f32(norm.variance), norm.running.map(f32_operand));
-  check_launch("statistics of sums");
 }
 
 void Normalization::batch_norm_train(const BatchNormGeometry& g, const NormInputs& in,

@@ -48,11 +48,15 @@ struct InputCoefficients {
   float* shift = nullptr;
   float rows = 0;  // of the statistics
 };
-/// The first pass of batch_norm_backward alone, over any rows that contain all of dy: writes
-/// out.dgamma, out.dbeta, `k` and out.dresidual = dz. relu's slope comes from norm.x.
+/// The first pass of batch_norm_backward, over any rows that contain all of dy: writes out.dgamma,
+/// out.dbeta, `k` and out.dresidual = dz.
 void batch_norm_gradient_sums(Context& context, Allocator& allocator, const BatchNormGeometry& g,
                               const DeviceNorm& norm, const DeviceUnsummedGrads& dy,
                               const DeviceNormGrads& out, const InputCoefficients& k);
+/// The second pass: out.dx from out.dresidual = dz, which may be dx, or where that is null from dy.
+void batch_norm_input_gradient(Context& context, const BatchNormGeometry& g, const DeviceNorm& norm,
+                               const DeviceUnsummedGrads& dy, const DeviceNormGrads& out,
+                               const InputCoefficients& k);
 
 }  // namespace kernels
 }  // namespace whisker::cuda

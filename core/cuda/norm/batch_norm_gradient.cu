@@ -175,18 +175,18 @@ __global__ void __launch_bounds__(most_sums_threads)
   const auto load_row = [&](const RowPosition& position) {
     return in.template load<Walk::chunk>(position.at);
   };
-  const auto add = [&](const RowPosition& position, const auto& row, float(&sum)[V],
-                       float(&correlation)[V]) {
+  const auto add = [&](const RowPosition& position, const auto& row, float(&sums)[2][V]) {
     float dz[V], deviation[V];
     in.read(position, row, f, dz, deviation);
     if (dresidual) store_pack<V>(dresidual, position.at, rounded<T>(dz));
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      sum[v] += dz[v];
-      if (in.x) correlation[v] = fmaf(dz[v], deviation[v], correlation[v]);
+      sums[0][v] += dz[v];
+      if (in.x) sums[1][v] = fmaf(dz[v], deviation[v], sums[1][v]);
     }
   };
-  const auto finish = [&](int64_t c, float sum, float correlation) {
+  const auto finish = [&](int64_t c, const auto& sums) {
+    const float sum = sums.at[0], correlation = sums.at[1];
     const float inverse = in.x ? p.norm.inv_std.as<float>()[c] : 0;
     const float gamma = k.slope ? load(p.norm.gamma, c) : 0;
     store_parameters(p.out, c, sum, correlation * inverse);
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(most_sums_threads)
     k.slope[c] = through.slope;
     k.shift[c] = through.shift;
   };
-  two_channel_sums<V, 5>(t, memory, load_row, prepare, add, finish);
+  channel_sums<V, 2, 5>(t, memory, load_row, prepare, add, finish);
 }
 
 // dx = scale dz + (x - mean) slope + shift; without coefficients (constant statistics) scale dz.
@@ -234,81 +234,84 @@ __global__ void __launch_bounds__(block_threads, V > 1 ? map_blocks : 3)
   });
 }
 
-template <class T, int V, Slope S, class G>
-void backward(Context& context, Allocator& allocator, const BatchNormGeometry& g, Gradient p,
-              const G& gate) {
-  const bool through_statistics = p.out.dx.data && g.training;
-  const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
-  p.six = g.activation.kind == Activation::relu6 ? least_six : NAN;
-  const ChannelLayout sums = sums_layout(context, g.rows, g.channels, V, most_sums_threads);
-  const Scratch coefficients(allocator, 2 * g.channels * int64_t{sizeof(float)});
-  kernels::InputCoefficients k;
-  if (through_statistics) {
-    k = {.slope = coefficients.as<float>(),
-         .shift = coefficients.as<float>() + g.channels,
-         .rows = static_cast<float>(g.rows)};
-  }
-  if (through_statistics || p.out.dgamma.data || p.out.dbeta.data || p.out.dresidual.data) {
-    launch_sums("batch_norm_backward sums", context, allocator, sums,
-                gradient_sums_kernel<T, V, S, G>, p, k, gate);
-  }
-  if (!p.out.dx.data) return;
-  const auto launch = [&](auto kernel, const auto& of_dy) {
-    launch_map<V>("batch_norm_backward", context, sums, map_blocks, kernel, p, k, of_dy);
+/// Calls run.operator()<T, V, S>(p with `six`, gate) with the types of both passes.
+template <class Run>
+void with_slope(const BatchNormGeometry& g, Gradient p, const Run& run) {
+  const auto with_gate = [&]<class T, int V>(const auto& gate) {
+    const auto with = [&]<Slope S>() {
+      const float least_six = S == Slope::y ? 6 : Rounds<T>::six;
+      p.six = g.activation.kind == Activation::relu6 ? least_six : NAN;
+      run.template operator()<T, V, S>(p, gate);
+    };
+    switch (g.activation.kind) {
+      case Activation::relu:
+      case Activation::relu6:
+        // Without a residual z is computed from x, which is read anyway: each pass reads one tensor
+        // less.
+        return p.norm.x.data && (p.out.dx.data || !p.norm.y.data) && !g.residual
+                   ? with.template operator()<Slope::x>()
+                   : with.template operator()<Slope::y>();
+      case Activation::hard_swish:
+        return with.template operator()<Slope::hard_swish>();
+      case Activation::silu:
+        return with.template operator()<Slope::silu>();
+      default:
+        return with.template operator()<Slope::one>();
+    }
   };
-  p.out.dresidual.data ? launch(input_gradient_kernel<T, V, Slope::one, NoGate>, NoGate{})
-                       : launch(input_gradient_kernel<T, V, S, G>, gate);
+  const auto with_type = [&]<class T, int pack>() {
+    constexpr int V = half_pack(pack);
+    p.dy.factor.data ? with_gate.template operator()<T, V>(Gate<T>::of(g, p.dy))
+                     : with_gate.template operator()<T, V>(NoGate{});
+  };
+  with_packs(g.dtype, g.channels, with_type, p.norm.x.data, p.norm.y.data, p.dy.first.data,
+             p.dy.second.data, p.dy.factor.data, p.out.dx.data, p.out.dresidual.data);
 }
 
 }  // namespace
-
-void Normalization::batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
-                                        const UnsummedGrads& dy, const NormGrads& out) {
-  context_.enter();
-  const Gradient p{device_norm(saved), dy.map(operand), out.map(operand), NAN};
-  const auto run = [&]<class T, int pack>() {
-    constexpr int V = half_pack(pack);
-    const auto with_slope = [&](const auto& gate) {
-      const auto with = [&]<Slope S>() { backward<T, V, S>(context_, allocator_, g, p, gate); };
-      switch (g.activation.kind) {
-        case Activation::relu:
-        case Activation::relu6:
-          // Without a residual z is computed from x, which is read anyway: each pass reads one
-          // tensor less.
-          return p.norm.x.data && (p.out.dx.data || !p.norm.y.data) && !g.residual
-                     ? with.template operator()<Slope::x>()
-                     : with.template operator()<Slope::y>();
-        case Activation::hard_swish:
-          return with.template operator()<Slope::hard_swish>();
-        case Activation::silu:
-          return with.template operator()<Slope::silu>();
-        default:
-          return with.template operator()<Slope::one>();
-      }
-    };
-    p.dy.factor.data ? with_slope(Gate<T>::of(g, p.dy)) : with_slope(NoGate{});
-  };
-  with_packs(g.dtype, g.channels, run, p.norm.x.data, p.norm.y.data, p.dy.first.data,
-             p.dy.second.data, p.dy.factor.data, p.out.dx.data, p.out.dresidual.data);
-}
 
 void kernels::batch_norm_gradient_sums(Context& context, Allocator& allocator,
                                        const BatchNormGeometry& g, const DeviceNorm& norm,
                                        const DeviceUnsummedGrads& dy, const DeviceNormGrads& out,
                                        const InputCoefficients& k) {
-  const Gradient p{norm, dy, out, NAN};
-  const auto run = [&]<class T, int pack>() {
-    constexpr int V = half_pack(pack);
-    const auto launch = [&](auto kernel) {
-      launch_sums("batch_norm_backward sums", context, allocator,
-                  sums_layout(context, g.rows, g.channels, V, most_sums_threads), kernel, p, k,
-                  NoGate{});
-    };
-    g.activation.kind == Activation::relu ? launch(gradient_sums_kernel<T, V, Slope::x, NoGate>)
-                                          : launch(gradient_sums_kernel<T, V, Slope::one, NoGate>);
+  const auto run = [&]<class T, int V, Slope S, class G>(const Gradient& p, const G& gate) {
+    launch_sums(context, allocator, sums_layout(context, g.rows, g.channels, V, most_sums_threads),
+                gradient_sums_kernel<T, V, S, G>, p, k, gate);
   };
-  with_packs(g.dtype, g.channels, run, p.norm.x.data, p.dy.first.data, p.dy.second.data,
-             p.out.dresidual.data);
+  with_slope(g, {norm, dy, out, NAN}, run);
+}
+
+void kernels::batch_norm_input_gradient(Context& context, const BatchNormGeometry& g,
+                                        const DeviceNorm& norm, const DeviceUnsummedGrads& dy,
+                                        const DeviceNormGrads& out, const InputCoefficients& k) {
+  const auto run = [&]<class T, int V, Slope S, class G>(const Gradient& p, const G& gate) {
+    const auto launch = [&](auto kernel, const auto& of_dy) {
+      launch_map<V>(context, sums_layout(context, g.rows, g.channels, V, most_sums_threads),
+                    map_blocks, kernel, p, k, of_dy);
+    };
+    out.dresidual.data ? launch(input_gradient_kernel<T, V, Slope::one, NoGate>, NoGate{})
+                       : launch(input_gradient_kernel<T, V, S, G>, gate);
+  };
+  with_slope(g, {norm, dy, out, NAN}, run);
+}
+
+void Normalization::batch_norm_backward(const BatchNormGeometry& g, const NormSaved& saved,
+                                        const UnsummedGrads& dy, const NormGrads& grads) {
+  context_.enter();
+  const DeviceNorm norm = device_norm(saved);
+  const DeviceUnsummedGrads unsummed = dy.map(operand);
+  const DeviceNormGrads out = grads.map(operand);
+  const Scratch coefficients(allocator_, 2 * g.channels * int64_t{sizeof(float)});
+  kernels::InputCoefficients k;
+  if (out.dx.data && g.training) {
+    k = {.slope = coefficients.as<float>(),
+         .shift = coefficients.as<float>() + g.channels,
+         .rows = static_cast<float>(g.rows)};
+  }
+  if (k.slope || out.dgamma.data || out.dbeta.data || out.dresidual.data) {
+    kernels::batch_norm_gradient_sums(context_, allocator_, g, norm, unsummed, out, k);
+  }
+  if (out.dx.data) kernels::batch_norm_input_gradient(context_, g, norm, unsummed, out, k);
 }
 
 }  // namespace whisker::cuda

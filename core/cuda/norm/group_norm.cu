@@ -7,6 +7,7 @@
 // needs; a second pass writes dx.
 #include "core/cuda/norm/normalization.h"
 #include "core/cuda/norm/row_pass.cuh"
+#include "core/cuda/ops/columns.cuh"
 
 namespace whisker::cuda {
 namespace {
@@ -24,7 +25,7 @@ __device__ void for_each_example(const GroupNormGeometry& g, const Body& body) {
 
 // Partial sums and tickets of this block's example; unused where there is one chunk.
 __device__ SumsMemory own_memory(const ChannelLayout& t, const SumsMemory& memory) {
-  return {memory.partials + int64_t{blockIdx.z} * t.chunks * t.channels,
+  return {memory.partials + 2 * int64_t{blockIdx.z} * t.chunks * t.channels,
           memory.tickets + blockIdx.z * gridDim.x};
 }
 
@@ -50,22 +51,12 @@ __global__ void __launch_bounds__(channel_sums_threads, 1)
   });
 }
 
-// Calls body(example and group, lane): a warp for each group of each example.
-template <class Body>
-__device__ void for_each_group(const GroupNormGeometry& g, const Body& body) {
-  constexpr int per_block = block_threads / 32;
-  for (int64_t s = int64_t{blockIdx.x} * per_block + threadIdx.x / 32; s < g.n * g.groups;
-       s += int64_t{gridDim.x} * per_block) {
-    body(s, static_cast<int>(threadIdx.x % 32));
-  }
-}
-
 // mean and inv_std (n, groups) from the moments of channels (Chan, Golub and LeVeque 1983).
 __global__ void __launch_bounds__(block_threads)
     group_statistics_kernel(GroupNormGeometry g, const float2* moments, float* mean,
                             float* inv_std) {
   const int64_t per_group = g.per_group();
-  for_each_group(g, [&](int64_t s, int lane) {
+  for_each_column<32>(g.n * g.groups, [&](int64_t s, int lane) {
     const float2* own = moments + s * per_group;  // (per_group)
     float sum = 0;
     for (int64_t c = lane; c < per_group; c += 32) sum += own[c].x;
@@ -140,13 +131,13 @@ __global__ void __launch_bounds__(channel_sums_threads)
     group_norm_parameters_kernel(ChannelLayout t, SumsMemory memory, const float2* sums,
                                  DeviceNormGrads out) {
   wait_for_previous();
-  two_channel_sums<1, 4>(
+  channel_sums<1, 2, 4>(
       t, memory, [&](const RowPosition& position) { return sums[position.at]; }, [] {},
-      [](const RowPosition&, const float2& own, float(&sum)[1], float(&correlation)[1]) {
-        sum[0] += own.x;
-        correlation[0] += own.y;
+      [](const RowPosition&, const float2& own, float(&sum)[2][1]) {
+        sum[0][0] += own.x;
+        sum[1][0] += own.y;
       },
-      [&](int64_t c, float sum, float correlation) { store_parameters(out, c, sum, correlation); });
+      [&](int64_t c, const auto& sum) { store_parameters(out, c, sum.at[0], sum.at[1]); });
 }
 
 // means (n, groups), over a group, of d = dy gamma and of d times the normalised x.
@@ -154,7 +145,7 @@ __global__ void __launch_bounds__(block_threads)
     group_gradients_kernel(GroupNormGeometry g, const float2* sums, Channels gamma, float2* means) {
   const int64_t per_group = g.per_group();
   const auto values = static_cast<float>(g.positions * per_group);
-  for_each_group(g, [&](int64_t s, int lane) {
+  for_each_column<32>(g.n * g.groups, [&](int64_t s, int lane) {
     const float2* own = sums + s * per_group;  // (per_group)
     float sum = 0;
     float correlation = 0;
@@ -226,7 +217,7 @@ void Normalization::group_norm(const GroupNormGeometry& g, const NormInputs& in,
   const auto run = [&]<class T, int V>() {
     const ExampleLayout e = ExampleLayout::of(context_, g, V);
     const Scratch partials(allocator_, e.partials_bytes);
-    const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+    const SumsMemory memory{partials.as<float>(), context_.tickets()};
     launch_kernel(stream(), "group_norm moments", e.blocks, channel_moments_kernel<T, V>, g,
                   e.layout, memory, in.x, moments.data());
     launch_kernel(stream(), "group_norm statistics", group_blocks(g), group_statistics_kernel, g,
@@ -246,14 +237,13 @@ void Normalization::group_norm_backward(const GroupNormGeometry& g, const NormSa
     const ExampleLayout e = ExampleLayout::of(context_, g, V);
     {
       const Scratch partials(allocator_, e.partials_bytes);
-      const SumsMemory memory{partials.as<float2>(), context_.tickets()};
+      const SumsMemory memory{partials.as<float>(), context_.tickets()};
       launch_kernel(stream(), "group_norm_backward sums", e.blocks, channel_gradients_kernel<T, V>,
                     g, e.layout, memory, p, dy, sums.data());
     }
     if (out.dgamma.data || out.dbeta.data) {
-      launch_sums("group_norm_backward parameters", context_, allocator_,
-                  sums_layout(context_, g.n, g.channels, 1), group_norm_parameters_kernel,
-                  sums.as<float2>(), out);
+      launch_sums(context_, allocator_, sums_layout(context_, g.n, g.channels, 1),
+                  group_norm_parameters_kernel, sums.as<float2>(), out);
     }
     if (!out.dx.data) return;
     const Scratch means(allocator_, g.n * g.groups * int64_t{sizeof(float2)});

@@ -235,16 +235,16 @@ __global__ void __launch_bounds__(channel_sums_threads)
     }
     return row;
   };
-  const auto add = [&](const RowPosition&, const Row& row, float(&sum)[V], float(&correlation)[V]) {
+  const auto add = [&](const RowPosition&, const Row& row, float(&sums)[2][V]) {
     row.packs.for_each([&](int v, float d, float in) {
-      sum[v] += d;
-      if (x) correlation[v] = fmaf(d, (in - row.mean) * row.inverse, correlation[v]);
+      sums[0][v] += d;
+      if (x) sums[1][v] = fmaf(d, (in - row.mean) * row.inverse, sums[1][v]);
     });
   };
-  const auto finish = [&](int64_t c, float sum, float correlation) {
-    store_parameters(out, c, sum, correlation);
+  const auto finish = [&](int64_t c, const auto& sums) {
+    store_parameters(out, c, sums.at[0], sums.at[1]);
   };
-  two_channel_sums<V, 4>(
+  channel_sums<V, 2, 4>(
       t, memory, load_row, [] {}, add, finish);
 }
 
@@ -312,9 +312,8 @@ void Normalization::layer_norm_backward(const LayerNormGeometry& g, const NormSa
       });
     }
     if (!out.dgamma.data && !out.dbeta.data) return;
-    launch_sums("layer_norm_backward parameters", context_, allocator_,
-                sums_layout(context_, g.rows, g.features, V), layer_norm_parameters_kernel<T, V>, p,
-                dy, out);
+    launch_sums(context_, allocator_, sums_layout(context_, g.rows, g.features, V),
+                layer_norm_parameters_kernel<T, V>, p, dy, out);
   };
   with_packs(dy.dtype(), g.features, run, p.x.data, dy.raw(), out.dx.data);
 }

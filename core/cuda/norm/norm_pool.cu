@@ -188,7 +188,6 @@ class NormPool final : public FusedNormPool, CudaKernels {
       });
     };
     visit_packed(argmax.geometry, run, positions.data, p.x.data, y.raw(), x_at_argmax.data);
-    check_launch("batch_norm_max_pool2d");
   }
 
   void backward(const TrainingNorm& norm, const PoolArgmax& argmax, const UnsummedGrads& dy,
@@ -228,7 +227,6 @@ class NormPool final : public FusedNormPool, CudaKernels {
       });
     };
     visit_packed(pool, run, positions, p.x.data, dz.data(), out.dx.data);
-    check_launch("batch_norm_max_pool2d's gradient");
   }
 };
 

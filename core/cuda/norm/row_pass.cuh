@@ -1,15 +1,12 @@
 // Passes of norms over (rows, channels). Each reads a pack of several tensors per row, maps it with
 // factors of the thread's channels or adds it up to two sums per channel, and writes what remains:
-// map_rows and sum_rows over the loops of two_channel_sums.cuh.
+// map_rows and sum_rows over the loops of core/cuda/ops/channel_sums.cuh.
 #pragma once
 
 #include "core/cuda/device_code/activations.cuh"
 #include "core/cuda/device_code/norm_formulas.cuh"
-#include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/norm/batch_norm.h"
-#include "core/cuda/norm/two_channel_sums.cuh"
-
-#include <utility>
+#include "core/cuda/ops/channel_sums.cuh"
 
 namespace whisker::cuda {
 
@@ -52,49 +49,6 @@ __device__ inline void store_parameters(const DeviceNormGrads& out, int64_t chan
   if (out.dgamma.data) store(out.dgamma, channel, dgamma);
 }
 
-/// A tensor that a pass reads where it is not null; its values are else undefined.
-template <class T>
-struct IfGiven {
-  const T* data;
-};
-/// How a pass goes through its rows: those of a chunk in order, or those of a part of it reversed,
-/// and then perhaps by loads that leave the L2 cache first.
-enum class Walk { chunk, reversed, reversed_once };
-
-/// A thread's packs of one row of N tensors.
-template <class T, int V, int N>
-struct RowPacks {
-  PackBytes<T, V> of[N];
-
-  /// Calls use(v, value of each tensor) for the pack's elements.
-  template <class Use>
-  __device__ void for_each(const Use& use) const {
-    float values[N][V];
-#pragma unroll
-    for (int i = 0; i < N; ++i) to_floats<T>(of[i], values[i]);
-    const auto call = [&]<int... I>(int v, std::integer_sequence<int, I...>) {
-      use(v, values[I][v]...);
-    };
-#pragma unroll
-    for (int v = 0; v < V; ++v) call(v, std::make_integer_sequence<int, N>());
-  }
-};
-template <class T, int V, Walk walk = Walk::chunk>
-__device__ void load_into(PackBytes<T, V>& bytes, const T* x, int64_t at) {
-  bytes = walk == Walk::reversed_once ? load_pack_bytes_once<V>(x, at) : load_pack_bytes<V>(x, at);
-}
-template <class T, int V, Walk walk = Walk::chunk>
-__device__ void load_into(PackBytes<T, V>& bytes, IfGiven<T> x, int64_t at) {
-  if (x.data) load_into<T, V, walk>(bytes, x.data, at);
-}
-template <class T, int V, Walk walk = Walk::chunk, class... X>
-__device__ RowPacks<T, V, sizeof...(X)> load_packs(int64_t at, X... x) {
-  RowPacks<T, V, sizeof...(X)> row;
-  int i = 0;
-  (load_into<T, V, walk>(row.of[i++], x, at), ...);
-  return row;
-}
-
 /// y = f(v, values of x...) for the thread's rows, loaded `Ahead` rows ahead; prepare() reads the
 /// factors of its channels.
 template <class T, int V, int Ahead, Walk walk, class Prepare, class F, class... X>
@@ -114,38 +68,27 @@ __device__ void map_rows(const ChannelLayout& t, T* y, const Prepare& prepare, c
   }
 }
 
-/// two_channel_sums of what add(v, sum, other sum, values of x...) adds.
+/// channel_sums of what add(v, sum, other sum, values of x...) adds; finish(channel, sum, other
+/// sum).
 template <class T, int V, int Ahead, class Prepare, class Add, class Finish, class... X>
 __device__ void sum_rows(const ChannelLayout& t, const SumsMemory& memory, const Prepare& prepare,
                          const Add& add, const Finish& finish, X... x) {
-  two_channel_sums<V, Ahead>(
+  channel_sums<V, 2, Ahead>(
       t, memory, [&](const RowPosition& position) { return load_packs<T, V>(position.at, x...); },
       prepare,
-      [&](const RowPosition&, const auto& row, float(&sum)[V], float(&other)[V]) {
-        row.for_each([&](int v, auto... values) { add(v, sum[v], other[v], values...); });
+      [&](const RowPosition&, const auto& row, float(&sums)[2][V]) {
+        row.for_each([&](int v, auto... values) { add(v, sums[0][v], sums[1][v], values...); });
       },
-      finish);
-}
-
-/// Launches a kernel of two_channel_sums with memory for its partial sums.
-template <class... Parameters, class... Arguments>
-void launch_sums(const char* name, Context& context, Allocator& allocator, const ChannelLayout& t,
-                 void (*kernel)(ChannelLayout, SumsMemory, Parameters...),
-                 const Arguments&... arguments) {
-  const Scratch partials(allocator, int64_t{t.chunks} * t.channels * int64_t{sizeof(float2)});
-  launch_pdl(context, t.grid(), t.threads(), kernel, t,
-             SumsMemory{partials.as<float2>(), context.tickets()}, arguments...);
-  check_launch(name);
+      [&](int64_t channel, const auto& sums) { finish(channel, sums.at[0], sums.at[1]); });
 }
 
 /// Launches a kernel of map_rows behind a pass with the layout `sums`; `resident` of its blocks fit
 /// on a multiprocessor.
 template <int V, class... Parameters, class... Arguments>
-void launch_map(const char* name, Context& context, const ChannelLayout& sums, int resident,
+void launch_map(Context& context, const ChannelLayout& sums, int resident,
                 void (*kernel)(ChannelLayout, Parameters...), const Arguments&... arguments) {
   const ChannelLayout t = map_layout(context, sums, V, resident);
   launch_pdl(context, t.grid(), t.threads(), kernel, t, arguments...);
-  check_launch(name);
 }
 
 }  // namespace whisker::cuda

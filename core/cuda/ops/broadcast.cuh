@@ -8,21 +8,6 @@
 
 namespace whisker::cuda {
 
-/// Offsets of both operands of a broadcast, computed as Index.
-struct Offsets {
-  int64_t a, b;
-};
-template <class Index>
-__device__ Offsets offsets_of(const BroadcastGeometry& g, const Divisors<Index>& by,
-                              int64_t element) {
-  Index a = 0, b = 0;
-  visit_coordinates(g.rank, by, static_cast<Index>(element), [&](int axis, Index coordinate) {
-    a += coordinate * static_cast<Index>(g.a_stride[axis]);
-    b += coordinate * static_cast<Index>(g.b_stride[axis]);
-  });
-  return {static_cast<int64_t>(a), static_cast<int64_t>(b)};
-}
-
 /// A pack of an operand, or the element that is all of it. Each has registers of its own: those of
 /// a pack could be written only once its load has come, and later loads would wait.
 template <class T, int N>
@@ -68,7 +53,7 @@ __global__ void __launch_bounds__(block_threads, sizeof(Index) == 4 ? broadcast_
     for (int k = 0; k < together; ++k) {
       const int64_t i = first + k * item_step();
       if (i >= g.count) break;
-      const Offsets at = offsets_of<Index>(g, by, i);
+      const Offsets at = offsets_of<Index>(g.rank, by, i, g.a_stride, g.b_stride);
       left[k].load(a, spread_a, at.a);
       right[k].load(b, spread_b, at.b);
     }

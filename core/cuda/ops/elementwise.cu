@@ -116,31 +116,12 @@ struct Where {
   __device__ void operator()(int64_t i) const { y[i] = condition[i] ? a[i] : b[i]; }
 };
 
-template <class T>
-__device__ bool compares(CompareOp op, T a, T b) {
-  switch (op) {
-    case CompareOp::equal:
-      return a == b;
-    case CompareOp::not_equal:
-      return a != b;
-    case CompareOp::less:
-      return a < b;
-    case CompareOp::less_equal:
-      return a <= b;
-    case CompareOp::greater:
-      return a > b;
-    case CompareOp::greater_equal:
-      return a >= b;
-  }
-  return false;
-}
-
 template <class Index>
 __global__ void __launch_bounds__(block_threads)
     compare_kernel(CompareOp op, BroadcastGeometry g, const __grid_constant__ Divisors<Index> by,
                    DType dtype, const void* a, const void* b, bool* y) {
   for (int64_t i = first_item(); i < g.count; i += item_step()) {
-    const Offsets at = offsets_of<Index>(g, by, i);
+    const Offsets at = offsets_of<Index>(g.rank, by, i, g.a_stride, g.b_stride);
     const Number left = load_number(dtype, a, at.a);
     const Number right = load_number(dtype, b, at.b);
     y[i] = is_floating(dtype) ? compares(op, left.real, right.real)

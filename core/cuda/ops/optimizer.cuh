@@ -9,42 +9,13 @@
 
 namespace whisker::cuda {
 
-/// OptimizerStep with pointers for tensors.
-struct OptimizerUpdate {
-  OptimizerKind kind = OptimizerKind::sgd;
-  bool nesterov = false, centered = false, decoupled_decay = false;
-  double momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, clip_value = 0;
-  const StepState* state = nullptr;
-  const double* groups = nullptr;        // (groups, 2)
-  const uint8_t* block_group = nullptr;  // one per 64 elements
+struct OptimizerUpdate : BasicOptimizerStep<Operand> {
   int64_t count = 0;
-  float* value = nullptr;          // (count)
-  const void* gradient = nullptr;  // (count) of gradient_dtype
-  void* compute = nullptr;         // (count) of compute_dtype, or null
-  float* moments[3] = {};          // (count) or null
-  DType gradient_dtype = DType::f32;
-  DType compute_dtype = DType::f32;
 };
+/// Throws internal where value or moments are not f32.
 inline OptimizerUpdate update_of(const OptimizerStep& s) {
-  return {.kind = s.kind,
-          .nesterov = s.nesterov,
-          .centered = s.centered,
-          .decoupled_decay = s.decoupled_decay,
-          .momentum = s.momentum,
-          .beta1 = s.beta1,
-          .beta2 = s.beta2,
-          .epsilon = s.epsilon,
-          .clip_value = s.clip_value,
-          .state = s.state,
-          .groups = pointer<const double>(s.groups),
-          .block_group = pointer<const uint8_t>(s.block_group),
-          .count = s.value.count(),
-          .value = f32(s.value),
-          .gradient = s.gradient.raw(),
-          .compute = pointer(s.compute),
-          .moments = {f32(s.moment1), f32(s.moment2), f32(s.moment3)},
-          .gradient_dtype = s.gradient.dtype(),
-          .compute_dtype = s.compute.defined() ? s.compute.dtype() : DType::f32};
+  for (const Tensor* x : {&s.value, &s.moment1, &s.moment2, &s.moment3}) f32(*x);
+  return {s.map(operand), s.value.count()};
 }
 
 /// OptimizerUpdate's numbers in f32, and the rates of one group of parameters.
@@ -58,8 +29,9 @@ struct Rates {
 
 __device__ inline Rates rates_of(const OptimizerUpdate& u, int group) {
   const StepState& s = *u.state;
-  const double rate = s.inputs.learning_rate * u.groups[2 * group];
-  const double decay = u.groups[2 * group + 1];
+  const auto* const groups = u.groups.as<const double>();  // (groups, 2)
+  const double rate = s.inputs.learning_rate * groups[2 * group];
+  const double decay = groups[2 * group + 1];
   const bool decoupled = u.decoupled_decay || u.kind == OptimizerKind::adamw;
   return {.rate = static_cast<float>(rate),
           .decay = decoupled ? 0.0f : static_cast<float>(decay),
@@ -111,23 +83,18 @@ __device__ inline float updated(const OptimizerUpdate& u, const Rates& r, float 
   return value;
 }
 
-template <class To, int N>
-__device__ void store_compute(void* compute, int64_t pack, const Pack<float, N>& value) {
-  Pack<To, N> rounded;
-#pragma unroll
-  for (int k = 0; k < N; ++k) rounded.at[k] = from_f32<To>(value.at[k]);
-  static_cast<Pack<To, N>*>(compute)[pack] = rounded;
-}
-
 /// N neighbours, all of one 256-byte block of the arena and so of one group.
 template <class G, int N>
 __device__ void update_pack(const OptimizerUpdate& u, const Rates& rates, int64_t pack) {
-  auto value = reinterpret_cast<const Pack<float, N>*>(u.value)[pack];
-  const auto gradient = static_cast<const Pack<G, N>*>(u.gradient)[pack];
-  Pack<float, N> moments[3] = {};
+  using Floats = Pack<float, N>;
+  Floats value = u.value.as<const Floats>()[pack];
+  const auto gradient = u.gradient.as<const Pack<G, N>>()[pack];
+  Floats* const moments_at[] = {u.moment1.as<Floats>(), u.moment2.as<Floats>(),
+                                u.moment3.as<Floats>()};
+  Floats moments[3] = {};
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    if (u.moments[i]) moments[i] = reinterpret_cast<const Pack<float, N>*>(u.moments[i])[pack];
+    if (moments_at[i]) moments[i] = moments_at[i][pack];
   }
 #pragma unroll
   for (int k = 0; k < N; ++k) {
@@ -136,29 +103,30 @@ __device__ void update_pack(const OptimizerUpdate& u, const Rates& rates, int64_
 #pragma unroll
     for (int i = 0; i < 3; ++i) moments[i].at[k] = m[i];
   }
-  reinterpret_cast<Pack<float, N>*>(u.value)[pack] = value;
+  u.value.as<Floats>()[pack] = value;
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    if (u.moments[i]) reinterpret_cast<Pack<float, N>*>(u.moments[i])[pack] = moments[i];
+    if (moments_at[i]) moments_at[i][pack] = moments[i];
   }
-  if (!u.compute) return;
-  if (u.compute_dtype == DType::bf16) {
-    store_compute<bfloat_t, N>(u.compute, pack, value);
+  if (!u.compute.data) return;
+  if (u.compute.dtype == DType::bf16) {
+    u.compute.as<Pack<bfloat_t, N>>()[pack] = rounded<bfloat_t>(value.at);
   } else {
-    store_compute<half_t, N>(u.compute, pack, value);
+    u.compute.as<Pack<half_t, N>>()[pack] = rounded<half_t>(value.at);
   }
 }
 
-/// One block of `blocks`; G: the gradient's type.
-template <class G, int N>
+/// One block of `blocks`; G: the gradient's type. Runs of an arena begin at multiples of 256 bytes.
+template <class G>
 __device__ void update_run(const OptimizerUpdate& u, unsigned block, unsigned blocks) {
+  constexpr int N = pack_size<float>;
   if (!u.state->applies) return;
   const int64_t first = int64_t{block} * block_threads + threadIdx.x;
   // Adjacent blocks mostly have the same group: its rates are computed once, in f64.
   int group = -1;
   Rates rates;
   const auto rates_at = [&](int64_t element) -> const Rates& {
-    const int wanted = u.block_group[element / 64];
+    const int wanted = u.block_group.as<const uint8_t>()[element / 64];
     if (wanted != group) rates = rates_of(u, wanted);
     group = wanted;
     return rates;
@@ -172,22 +140,15 @@ __device__ void update_run(const OptimizerUpdate& u, unsigned block, unsigned bl
 }
 
 /// Two ranges of parameters; blocks from `first_blocks` on compute the second, with f32 gradients.
-template <class G, int N>
+template <class G>
 __global__ void __launch_bounds__(block_threads)
     optimizer_kernel(OptimizerUpdate first, OptimizerUpdate second, unsigned first_blocks) {
   wait_for_previous();
   if (blockIdx.x < first_blocks) {
-    update_run<G, N>(first, blockIdx.x, first_blocks);
+    update_run<G>(first, blockIdx.x, first_blocks);
   } else {
-    update_run<float, N>(second, blockIdx.x - first_blocks, gridDim.x - first_blocks);
+    update_run<float>(second, blockIdx.x - first_blocks, gridDim.x - first_blocks);
   }
-}
-
-/// True when a pack of four is one access of each tensor.
-inline bool in_packs(const OptimizerUpdate& u) {
-  const auto rounded = static_cast<const uint16_t*>(u.compute);
-  const bool values = aligned_for<4>(u.value, rounded, u.moments[0], u.moments[1], u.moments[2]);
-  return values && reinterpret_cast<uintptr_t>(u.gradient) % (4 * size_of(u.gradient_dtype)) == 0;
 }
 
 }  // namespace whisker::cuda

@@ -1,14 +1,8 @@
-// y = f(y + b + residual), dz = f'(y) dy and db over rows of channels
-// (core/cuda/device_code/many_channel_sums.cuh); and dz and db behind 2x2 max-pooling, from the
-// gradient of windows and their argmax.
+// y = f(y + b + residual), dz = f'(y) dy and db over rows of channels; and dz and db behind 2x2
+// max-pooling, from the gradient of windows and their argmax.
 #include "core/cuda/device_code/activations.cuh"
-#include "core/cuda/device_code/channels.cuh"
-#include "core/cuda/device_code/many_channel_sums.cuh"
-#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/ops/channel_sums.cuh"
 #include "core/cuda/ops/launchers.h"
-#include "core/cuda/runtime/check.h"
-
-#include <optional>
 
 namespace whisker::cuda {
 namespace {
@@ -41,10 +35,10 @@ template <class T, int N, Slope slope>
 struct Gradient {
   PackBytes<T, N> y, dy;
 
-  __device__ static Gradient load(const T* y, const T* dy, int64_t pack) {
+  __device__ static Gradient load(const T* y, const T* dy, int64_t at) {
     Gradient loaded;
-    loaded.dy = load_pack_bytes<N>(dy, pack * N);
-    if constexpr (slope != Slope::one) loaded.y = load_pack_bytes<N>(y, pack * N);
+    loaded.dy = load_pack_bytes<N>(dy, at);
+    if constexpr (slope != Slope::one) loaded.y = load_pack_bytes<N>(y, at);
     return loaded;
   }
   /// f'(y) dy, also added to `sum`. relu masks bits: one instruction per two elements, no rounding.
@@ -72,17 +66,29 @@ struct Gradient {
   }
 };
 
+/// channel_sums of one sum, stored as `db` unless that is null.
+template <class T, int N, int Ahead, class Load, class Add>
+__device__ void bias_sums(const ChannelLayout& t, const SumsMemory& memory, T* db, const Load& load,
+                          const Add& add) {
+  const auto finish = [&](int64_t c, const auto& sum) {
+    if (db) db[c] = from_f32<T>(sum.at[0]);
+  };
+  channel_sums<N, 1, Ahead>(
+      t, memory, load, [] {}, add, finish);
+}
+
 /// dz may be null.
 template <class T, int N, Slope slope>
-__global__ void __launch_bounds__(block_threads, 3)
-    output_gradient_kernel(ChannelSums<T> g, ActivationSpec f, const T* __restrict__ y,
-                           const T* __restrict__ dy, T* __restrict__ dz) {
+__global__ void __launch_bounds__(most_sums_threads)
+    output_gradient_kernel(ChannelLayout t, SumsMemory memory, ActivationSpec f, const T* y,
+                           const T* dy, T* dz, T* db) {
+  wait_for_previous();
   using Loaded = Gradient<T, N, slope>;
-  many_channel_sums<T, N, (slope == Slope::one ? 4 : 2)>(
-      g, [&](int64_t row, int64_t pack) { return Loaded::load(y, dy, row * g.packs + pack); },
-      [&](int64_t row, int64_t pack, const Loaded& loaded, float(&sum)[N]) {
-        const Pack<T, N> result = loaded.through(f, sum);
-        if (dz) store_pack<N>(dz, (row * g.packs + pack) * N, result);
+  bias_sums<T, N, (slope == Slope::one ? 4 : 2)>(
+      t, memory, db, [&](const RowPosition& position) { return Loaded::load(y, dy, position.at); },
+      [&](const RowPosition& position, const Loaded& loaded, float(&sum)[1][N]) {
+        const Pack<T, N> result = loaded.through(f, sum[0]);
+        if (dz) store_pack<N>(dz, position.at, result);
       });
 }
 
@@ -94,66 +100,53 @@ struct Halves {
 /// Rows are windows: dz (N, h, w, channels) is the window's gradient at its argmax and 0 elsewhere,
 /// including an odd last row and column outside all windows.
 template <class T, int N, Slope slope>
-__global__ void __launch_bounds__(block_threads, 3)
-    window_gradient_kernel(ChannelSums<T> g, Halves p, ActivationSpec f, const T* __restrict__ y,
-                           const T* __restrict__ dy, const uint8_t* __restrict__ argmax,
-                           T* __restrict__ dz) {
+__global__ void __launch_bounds__(most_sums_threads)
+    window_gradient_kernel(ChannelLayout t, SumsMemory memory, Halves p, ActivationSpec f,
+                           const T* y, const T* dy, const uint8_t* argmax, T* dz, T* db) {
+  wait_for_previous();
   struct Window {
     Gradient<T, N, slope> values;
     Pack<uint8_t, N> argmax;
   };
-  const auto load = [&](int64_t row, int64_t pack) {
-    const int64_t at = row * g.packs + pack;
-    return Window{Gradient<T, N, slope>::load(y, dy, at),
-                  reinterpret_cast<const Pack<uint8_t, N>*>(argmax)[at]};
+  const int64_t channel = own_channel<N>(t);
+  const auto load = [&](const RowPosition& position) {
+    return Window{Gradient<T, N, slope>::load(y, dy, position.at),
+                  *reinterpret_cast<const Pack<uint8_t, N>*>(argmax + position.at)};
   };
-  many_channel_sums<T, N, 2>(
-      g, load, [&](int64_t row, int64_t pack, const Window& loaded, float(&sum)[N]) {
-        const Pack<T, N> result = loaded.values.through(f, sum);
-        const auto window = static_cast<unsigned>(row);
-        const unsigned j = window % p.w_half, i = window / p.w_half % p.h_half;
-        const unsigned image = window / p.w_half / p.h_half;
-        const auto element = [&](unsigned down, unsigned across) -> Pack<T, N>& {
-          const int64_t to = (int64_t{image} * p.h + 2 * i + down) * p.w + 2 * j + across;
-          return reinterpret_cast<Pack<T, N>*>(dz)[to * g.packs + pack];
-        };
+  const auto use = [&](const RowPosition& position, const Window& loaded, float(&sum)[1][N]) {
+    const Pack<T, N> result = loaded.values.through(f, sum[0]);
+    const auto window = static_cast<unsigned>(position.row);
+    const unsigned j = window % p.w_half, i = window / p.w_half % p.h_half;
+    const unsigned image = window / p.w_half / p.h_half;
+    const auto element = [&](unsigned down, unsigned across) -> Pack<T, N>& {
+      const int64_t to = (int64_t{image} * p.h + 2 * i + down) * p.w + 2 * j + across;
+      return *reinterpret_cast<Pack<T, N>*>(dz + to * t.channels + channel);
+    };
 #pragma unroll
-        for (unsigned k = 0; k < 4; ++k) {
-          element(k / 2, k % 2) = where_argmax<T, N>(result, loaded.argmax, k);
-        }
-        Pack<T, N> zero;
-#pragma unroll
-        for (int c = 0; c < N; ++c) zero.at[c] = from_f32<T>(0.0f);
-        const bool last_row = i + 1 == p.h_half && p.h % 2 == 1;
-        const bool last_column = j + 1 == p.w_half && p.w % 2 == 1;
-        if (last_row) element(2, 0) = element(2, 1) = zero;
-        if (last_column) element(0, 2) = element(1, 2) = zero;
-        if (last_row && last_column) element(2, 2) = zero;
-      });
+    for (unsigned k = 0; k < 4; ++k) {
+      element(k / 2, k % 2) = where_argmax<T, N>(result, loaded.argmax, k);
+    }
+    const bool last_row = i + 1 == p.h_half && p.h % 2 == 1;
+    const bool last_column = j + 1 == p.w_half && p.w % 2 == 1;
+    const Pack<T, N> zero{};
+    if (last_row) element(2, 0) = element(2, 1) = zero;
+    if (last_column) element(0, 2) = element(1, 2) = zero;
+    if (last_row && last_column) element(2, 2) = zero;
+  };
+  bias_sums<T, N, 2>(t, memory, db, load, use);
 }
 
-/// Calls launch.operator()<T, N, slope>(channel_sums, how) with memory for sums into `db` (null: no
-/// sums); `pointers` are the other rows of channels.
+/// Calls launch.operator()<T, N, slope>(layout) for rows of channels at `pointers`.
 template <class Launch, class... P>
-void with_sums(const RowsGeometry& g, ActivationSpec f, void* db, Context& context,
-               Allocator& allocator, const Launch& launch, const P*... pointers) {
+void with_slope(const RowsGeometry& g, ActivationSpec f, const Context& context,
+                const Launch& launch, const P*... pointers) {
   const auto run = [&]<class T, int N>() {
-    const int64_t packs = g.channels / N;
-    constexpr unsigned cache_line = 128 / (sizeof(T) * N);  // in packs
-    const ChannelSumsLaunch how =
-        channel_sums_launch(g.rows, packs, N, context.multiprocessors(), std::min(cache_line, 32u));
-    std::optional<Scratch> memory;
-    if (db && how.sums_bytes > 0) memory.emplace(allocator, how.sums_bytes);
-    const ChannelSums<T> sums{.rows = g.rows,
-                              .packs = packs,
-                              .sums = memory ? memory->as<float>() : nullptr,
-                              .result = static_cast<T*>(db),
-                              .tickets = context.tickets()};
-    if (f.kind == Activation::none) return launch.template operator()<T, N, Slope::one>(sums, how);
-    if (f.kind == Activation::relu) return launch.template operator()<T, N, Slope::relu>(sums, how);
-    launch.template operator()<T, N, Slope::other>(sums, how);
+    const ChannelLayout t = sums_layout(context, g.rows, g.channels, N, most_sums_threads);
+    if (f.kind == Activation::none) return launch.template operator()<T, N, Slope::one>(t);
+    if (f.kind == Activation::relu) return launch.template operator()<T, N, Slope::relu>(t);
+    launch.template operator()<T, N, Slope::other>(t);
   };
-  with_packs(g.dtype, g.channels, run, db, pointers...);
+  with_packs(g.dtype, g.channels, run, pointers...);
 }
 
 }  // namespace
@@ -173,12 +166,11 @@ void output_gradient(const RowsGeometry& g, ActivationSpec f, const void* y, con
                      void* dz, void* db, Context& context, Allocator& allocator) {
   if (!dz && !db) return;
   const void* const output = f.kind == Activation::none ? nullptr : y;
-  const auto launch = [&]<class T, int N, Slope slope>(const ChannelSums<T>& sums,
-                                                       const ChannelSumsLaunch& how) {
-    launch_kernel(context.stream(), "output gradient", {how.grid, how.block, how.shared_bytes},
-                  output_gradient_kernel<T, N, slope>, sums, f, output, dy, dz);
+  const auto launch = [&]<class T, int N, Slope slope>(const ChannelLayout& t) {
+    launch_sums<1>(context, allocator, t, output_gradient_kernel<T, N, slope>, f, output, dy, dz,
+                   db);
   };
-  with_sums(g, f, db, context, allocator, launch, output, dy, dz);
+  with_slope(g, f, context, launch, output, dy, dz);
 }
 
 void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, const void* dy,
@@ -190,12 +182,11 @@ void window_gradient(const Pool2dGeometry& p, ActivationSpec f, const void* y, c
                       .h_half = static_cast<unsigned>(p.h_out),
                       .w_half = static_cast<unsigned>(p.w_out)};
   const void* const output = f.kind == Activation::none ? nullptr : y;
-  const auto launch = [&]<class T, int N, Slope slope>(const ChannelSums<T>& sums,
-                                                       const ChannelSumsLaunch& how) {
-    launch_kernel(context.stream(), "window gradient", {how.grid, how.block, how.shared_bytes},
-                  window_gradient_kernel<T, N, slope>, sums, halves, f, output, dy, argmax, dz);
+  const auto launch = [&]<class T, int N, Slope slope>(const ChannelLayout& t) {
+    launch_sums<1>(context, allocator, t, window_gradient_kernel<T, N, slope>, halves, f, output,
+                   dy, argmax, dz, db);
   };
-  with_sums(g, f, db, context, allocator, launch, output, dy, argmax, dz);
+  with_slope(g, f, context, launch, output, dy, argmax, dz);
 }
 
 }  // namespace whisker::cuda

@@ -1,7 +1,7 @@
 // Work split: one thread per pack of channels of one window (forward), of one image element
-// (backward), or of a strip of either (pooling_strips.cuh, and backward where windows do not
-// overlap). Each element of a result has one writer. Blocks run along (columns x packs), rows and
-// images. Averages of whole images are reductions.
+// (backward), or of a strip of either (pooling_strips.cuh). Each element of a result has one
+// writer. Blocks run along (columns x packs), rows and images. Averages of whole images are
+// reductions.
 #include "core/backend/pooling.h"
 #include "core/backend/reduction.h"
 #include "core/cuda/device_code/channels.cuh"
@@ -52,54 +52,7 @@ __global__ void average_kernel(PoolShape p, const Pack<T, N>* x, Pack<T, N>* y) 
   });
 }
 
-/// Strides of at least the kernel, or one window along an axis: an image element is in one window
-/// or in none. A thread writes `strip` consecutive rows of a column, and reads a window's gradient
-/// once.
-template <class T, int N, class Index>
-__global__ void disjoint_kernel(PoolShape p, int strip, const Pack<Index, N>* argmax,
-                                const Pack<T, N>* dy, Pack<T, N>* dx) {
-  const int strips = (p.h + strip - 1) / strip;
-  for_each_position(p, strips, p.w, [&](int64_t image, int number, int column, int pack) {
-    const int j = min((column + p.pad_left) / p.stride_w, p.w_out - 1);
-    const int across = column + p.pad_left - j * p.stride_w;
-    int row = number * strip;
-    int i = min((row + p.pad_top) / p.stride_h, p.h_out - 1);
-    int down = row + p.pad_top - i * p.stride_h;
-    Pack<T, N> gradient;
-    Pack<Index, N> index_of_max{};
-    const auto load_window = [&] {
-      const int64_t at = p.y_at(image, i, j, pack);
-      gradient = dy[at];
-      if (argmax) {
-        index_of_max = argmax[at];
-        return;
-      }
-      const float divisor = p.divisor(i, j);
-#pragma unroll
-      for (int c = 0; c < N; ++c) gradient.at[c] = from_f32<T>(to_f32(gradient.at[c]) / divisor);
-    };
-    load_window();
-    const int end = min(row + strip, p.h);
-    for (; row < end; ++row, ++down) {
-      if (down == p.stride_h && i + 1 < p.h_out) {
-        ++i;
-        down = 0;
-        load_window();
-      }
-      const bool inside = down < p.kernel_h && across < p.kernel_w;
-      const auto index = static_cast<Index>(down * p.kernel_w + across);
-      Pack<T, N> result;
-#pragma unroll
-      for (int c = 0; c < N; ++c) {
-        const bool passes = inside && (!argmax || index_of_max.at[c] == index);
-        result.at[c] = passes ? gradient.at[c] : from_f32<T>(0.0f);
-      }
-      store_pack<N>(reinterpret_cast<T*>(dx), p.x_at(image, row, column, pack) * N, result);
-    }
-  });
-}
-
-/// Overlapping windows: each image element adds up the windows that contain it, in order.
+/// Each image element adds up the windows that contain it, in order.
 template <class T, int N, class Index>
 __global__ void gather_kernel(PoolShape p, const Pack<Index, N>* argmax, const Pack<T, N>* dy,
                               Pack<T, N>* dx) {
@@ -145,7 +98,7 @@ void visit_index(const Pool2dGeometry& g, Fn&& fn) {
 void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void* x, void* y,
                     void* argmax) {
   const auto run = [&]<class T, int N>(const PoolShape& p) {
-    const PlaneLaunch plane = plane_launch(p, p.h_out, p.w_out);
+    const Blocks plane = plane_blocks(p, p.h_out, p.w_out);
     if (g.kind == PoolKind::average) {
       return launch_pdl(context, plane.grid, plane.block, average_kernel<T, N>, p, x, y);
     }
@@ -170,8 +123,6 @@ void pool2d_forward(const Context& context, const Pool2dGeometry& g, const void*
 
 void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void* argmax,
                      const void* dy, void* dx) {
-  const bool disjoint =
-      (g.h_out == 1 || g.stride_h >= g.kernel_h) && (g.w_out == 1 || g.stride_w >= g.kernel_w);
   const auto run = [&]<class T, int N>(const PoolShape& p) {
     const auto strips = [&]<int K>() {
       const int down = (p.h + p.pad_top + 1) / 2, across = (p.w + p.pad_left + 1) / 2;
@@ -185,14 +136,8 @@ void pool2d_backward(const Context& context, const Pool2dGeometry& g, const void
       if (g.is_square(3, 2)) return strips.template operator()<3>();
     }
     visit_index(g, [&]<class Index>() {
-      if (disjoint) {
-        const auto [strip, blocks] = strip_launch(context, p, p.h, p.w);
-        launch_pdl(context, blocks.grid, blocks.block, disjoint_kernel<T, N, Index>, p, strip,
-                   argmax, dy, dx);
-      } else {
-        const PlaneLaunch plane = plane_launch(p, p.h, p.w);
-        launch_pdl(context, plane.grid, plane.block, gather_kernel<T, N, Index>, p, argmax, dy, dx);
-      }
+      const Blocks plane = plane_blocks(p, p.h, p.w);
+      launch_pdl(context, plane.grid, plane.block, gather_kernel<T, N, Index>, p, argmax, dy, dx);
     });
   };
   visit_packed(g, run, argmax, dy, dx);

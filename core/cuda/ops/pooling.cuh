@@ -108,29 +108,26 @@ inline PoolShape pool_shape(const Pool2dGeometry& g, int pack) {
 }
 
 /// Blocks for planes of (rows, columns) positions: see for_each_position.
-struct PlaneLaunch {
-  dim3 grid, block;
-};
-inline PlaneLaunch plane_launch(const PoolShape& p, int rows, int columns) {
+inline Blocks plane_blocks(const PoolShape& p, int rows, int columns) {
   const int64_t across = int64_t{columns} * p.packs;
   const int64_t blocks = (across + block_threads - 1) / block_threads;
   const int64_t warps = (across + blocks * 32 - 1) / (blocks * 32);  // of a block
-  return {.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min(rows, 65535)),
-                       static_cast<unsigned>(std::min<int64_t>(p.n, 65535))),
-          .block = dim3(static_cast<unsigned>(warps * 32))};
+  return {dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(std::min(rows, 65535)),
+               static_cast<unsigned>(std::min<int64_t>(p.n, 65535))),
+          dim3(static_cast<unsigned>(warps * 32))};
 }
 
 /// Each thread computes `strip` consecutive rows: at most 8, fewer where the GPU would have idle
 /// threads.
 struct StripLaunch {
   int strip;
-  PlaneLaunch blocks;
+  Blocks blocks;
 };
 inline StripLaunch strip_launch(const Context& context, const PoolShape& p, int rows, int columns) {
   const int64_t positions = p.n * rows * columns * p.packs;
   const int64_t threads = int64_t{context.multiprocessors()} * 2048;
   const auto strip = static_cast<int>(std::clamp<int64_t>(positions / threads, 1, 8));
-  return {.strip = strip, .blocks = plane_launch(p, (rows + strip - 1) / strip, columns)};
+  return {.strip = strip, .blocks = plane_blocks(p, (rows + strip - 1) / strip, columns)};
 }
 
 /// Bytes of one argmax index.

@@ -2,12 +2,11 @@
 // x (outer, rows, inner) to (outer, inner). A column is a pack of adjacent elements of one outer
 // index, reduced over its rows; where the rows themselves are contiguous (inner is 1), a row is cut
 // into packs, and the elements of the last pack are combined at the end. Adjacent threads read
-// adjacent packs. Where columns are few, the blocks along y split the rows, and the last of them
+// adjacent packs. Where columns are few, the blocks along y split the rows, and a second launch
 // combines the parts. Sums are f32, in an order fixed by the extents and the number of
 // multiprocessors.
 #include "core/backend/reduction.h"
 #include "core/cuda/device_code/channels.cuh"
-#include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/group.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/cuda_device.h"
@@ -16,7 +15,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 
 namespace whisker::cuda {
 namespace {
@@ -46,8 +44,7 @@ struct Columns {
                                                   (c.count + c.across - 1) / c.across));
     const int64_t width = int64_t{c.across} * c.groups;
     c.tiles = static_cast<unsigned>((c.count + width - 1) / width);
-    // Enough blocks to fill the GPU, four rows per thread or more. Several parts leave at most one
-    // tile per multiprocessor, so there is a ticket for each.
+    // Enough blocks to fill the GPU, four rows per thread or more.
     const int64_t wanted = int64_t{reduce_blocks} * multiprocessors / c.tiles;
     c.parts = static_cast<unsigned>(
         std::clamp<int64_t>(wanted, 1, std::max<int64_t>(rows / (c.down * 4), 1)));
@@ -69,7 +66,6 @@ template <int N, class Op>
 __device__ void combine_rows(const Op& op, const Columns& c, int row, Pack<float, N>* shared,
                              Pack<float, N>& value) {
   Pack<float, N>* const own = shared + threadIdx.x;
-  __syncthreads();  // all threads have read an earlier use
   *own = value;
   for (int left = c.down; left > 1;) {
     const int half = (left + 1) / 2;
@@ -84,57 +80,12 @@ __device__ void combine_rows(const Op& op, const Columns& c, int row, Pack<float
   }
 }
 
-/// Past the L1 cache, which may hold what was there before other blocks wrote.
-template <int N>
-__device__ Pack<float, N> load_from_l2(const Pack<float, N>* from) {
-  Pack<float, N> pack;
-  if constexpr (N == 1) {
-    pack.at[0] = __ldcg(&from->at[0]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < N / 4; ++i) {
-      reinterpret_cast<float4*>(&pack)[i] = __ldcg(reinterpret_cast<const float4*>(from) + i);
-    }
-  }
-  return pack;
-}
-
-/// Terms in packs of N: elements, or the products of those of two tensors. A thread loads
-/// `together` packs or pairs of packs at a time, 64 bytes.
-template <class T, int N>
-struct Elements {
-  using Loaded = PackBytes<T, N>;
-  static constexpr int together = 4;
-  const T* x;
-
-  __device__ Loaded load(int64_t at) const { return load_pack_bytes<N>(x, at); }
-  __device__ static Pack<float, N> values(const Loaded& loaded) {
-    return map_pack<N, float>([](float value) { return value; }, unpack<T, N>(loaded));
-  }
-};
-template <class T, int N>
-struct Products {
-  struct Loaded {
-    PackBytes<T, N> a, b;
-  };
-  static constexpr int together = 2;
-  const T *a, *b;
-
-  __device__ Loaded load(int64_t at) const {
-    return {load_pack_bytes<N>(a, at), load_pack_bytes<N>(b, at)};
-  }
-  __device__ static Pack<float, N> values(const Loaded& loaded) {
-    return map_pack<N, float>([](float p, float q) { return p * q; }, unpack<T, N>(loaded.a),
-                              unpack<T, N>(loaded.b));
-  }
-};
-
-/// y = `scale` times the reduction. `folded`: the elements of a column are combined, too. partials
-/// (gridDim.y, columns) packs, unused where gridDim.y is 1.
-template <class Terms, int N, class Op>
+/// y (gridDim.y, columns), for each part of the rows, is `scale` times the reduction of x, or of
+/// the products of two x. A thread loads 64 bytes at a time. `folded`: the elements of a column are
+/// combined, too.
+template <class T, int N, class Op, class... X>
 __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
-    reduce_kernel(Op op, float start, float scale, Columns c, bool folded, Terms x,
-                  Pack<float, N>* partials, uint32_t* tickets, Channels y) {
+    reduce_kernel(Op op, float start, float scale, Columns c, bool folded, Channels y, X... x) {
   wait_for_previous();
   __shared__ Pack<float, N> shared[reduce_threads];
   const int line = static_cast<int>(threadIdx.x) / c.across;
@@ -152,41 +103,25 @@ __global__ void __launch_bounds__(reduce_threads, reduce_blocks)
     // Its first row: column is outer * packs + pack.
     const int64_t first = outer * (c.rows - 1) * c.packs + column;
     const int64_t begin = blockIdx.y * c.part;
-    for_each_row<Terms::together>(
+    for_each_row<4 / sizeof...(x)>(
         begin + row, min(begin + c.part, c.rows), c.down,
-        [&](int64_t at) { return x.load((first + at * c.packs) * N); },
-        [&](int64_t, const typename Terms::Loaded& loaded) {
-          const Pack<float, N> terms = Terms::values(loaded);
-#pragma unroll
-          for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
+        [&](int64_t at) { return load_packs<T, N>((first + at * c.packs) * N, x...); },
+        [&](int64_t, const auto& packs) {
+          packs.for_each(
+              [&](int v, auto... terms) { value.at[v] = op(value.at[v], (terms * ...)); });
         });
   }
   combine_rows(op, c, row, shared, value);
-  if (gridDim.y > 1) {
-    if (inside && row == 0) partials[blockIdx.y * c.count + column] = value;
-    if (!is_last_block(tickets + blockIdx.x, gridDim.y)) return;
-#pragma unroll
-    for (int i = 0; i < N; ++i) value.at[i] = start;
-    if (inside) {
-      for_each_row<4>(
-          row, gridDim.y, c.down,
-          [&](int64_t part) { return load_from_l2(partials + part * c.count + column); },
-          [&](int64_t, const Pack<float, N>& terms) {
-#pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = op(value.at[i], terms.at[i]);
-          });
-    }
-    combine_rows(op, c, row, shared, value);
-  }
   if (!inside || row != 0) return;
+  const int64_t to = blockIdx.y * c.count + column;
   if (folded) {
 #pragma unroll
     for (int i = 1; i < N; ++i) value.at[0] = op(value.at[0], value.at[i]);
-    store(y, column, value.at[0] * scale);
+    store(y, to, value.at[0] * scale);
     return;
   }
 #pragma unroll
-  for (int i = 0; i < N; ++i) store(y, column * N + i, value.at[i] * scale);
+  for (int i = 0; i < N; ++i) store(y, to * N + i, value.at[i] * scale);
 }
 
 /// Position and value of the largest so far.
@@ -245,30 +180,29 @@ class Reduction final : public ReductionKernels, CudaKernels {
   };
 
   /// x (outer, rows, inner), or its products with `factor` where that is not null, to y (outer,
-  /// inner).
+  /// inner). Rows are split where `splits`.
   void reduce_rows(const Rule& r, int64_t outer, int64_t rows, int64_t inner, DType dtype,
-                   const void* x, const void* factor, Channels y) {
+                   const void* x, const void* factor, Channels y, bool splits = true) {
     const bool folded = inner == 1;
     with_packs(
         dtype, folded ? rows : inner,
         [&]<class T, int N>() {
           const Columns c = Columns::of(outer, folded ? rows / N : rows, folded ? 1 : inner / N,
-                                        context_.multiprocessors());
-          std::optional<Scratch> partials;
-          if (c.parts > 1) {
-            partials.emplace(allocator_, c.parts * c.count * int64_t{sizeof(Pack<float, N>)});
-          }
-          const auto launch = [&](auto op, float start, auto terms) {
+                                        splits ? context_.multiprocessors() : 0);
+          const bool split = c.parts > 1;
+          const Scratch partials(allocator_,
+                                 split ? c.parts * outer * inner * int64_t{sizeof(float)} : 0);
+          const Channels to = split ? Channels{partials.data(), DType::f32} : y;
+          const auto launch = [&](auto op, float start, auto... terms) {
             launch_pdl(context_, dim3(c.tiles, c.parts),
                        dim3(static_cast<unsigned>(c.across * c.down * c.groups)),
-                       reduce_kernel<decltype(terms), N, decltype(op)>, op, start, r.scale, c,
-                       folded, terms, partials ? partials->as<Pack<float, N>>() : nullptr,
-                       context_.tickets(), y);
+                       reduce_kernel<T, N, decltype(op), decltype(terms)...>, op, start,
+                       split ? 1 : r.scale, c, folded, to, terms...);
           };
           constexpr float infinity = std::numeric_limits<float>::infinity();
-          const Elements<T, N> elements{static_cast<const T*>(x)};
+          const auto* const elements = static_cast<const T*>(x);
           if (factor) {
-            launch(Sum{}, 0.0f, Products<T, N>{elements.x, static_cast<const T*>(factor)});
+            launch(Sum{}, 0.0f, elements, static_cast<const T*>(factor));
           } else if (r.op == ReduceOp::max) {
             launch(Extremum{true}, -infinity, elements);
           } else if (r.op == ReduceOp::min) {
@@ -276,9 +210,10 @@ class Reduction final : public ReductionKernels, CudaKernels {
           } else {
             launch(Sum{}, 0.0f, elements);
           }
+          if (!split) return;
+          reduce_rows(r, 1, c.parts, outer * inner, DType::f32, partials.data(), nullptr, y, false);
         },
         x, factor);
-    check_launch("reduce");
   }
 
   /// The longest reduced axis first: it leaves the fewest elements for the next pass. What a pass

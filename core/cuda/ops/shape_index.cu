@@ -11,30 +11,19 @@
 namespace whisker::cuda {
 namespace {
 
-struct Offsets {
-  int64_t source, target;
-};
-template <class Index>
-__device__ Offsets offsets_of(const CopyGeometry& g, const Divisors<Index>& by, int64_t element) {
-  Offsets at{g.source_offset, g.target_offset};
-  visit_coordinates(g.rank, by, static_cast<Index>(element), [&](int axis, Index coordinate) {
-    at.source += static_cast<int64_t>(coordinate) * g.source_stride[axis];
-    at.target += static_cast<int64_t>(coordinate) * g.target_stride[axis];
-  });
-  return at;
-}
-
 // Copies, or adds to y.
 template <bool adds, class T, class Index>
 __global__ void __launch_bounds__(block_threads)
     copy_kernel(CopyGeometry g, const __grid_constant__ Divisors<Index> by, int64_t count,
                 const T* x, T* y) {
   for (int64_t i = first_item(); i < count; i += item_step()) {
-    const Offsets at = offsets_of(g, by, i);
+    const Offsets at = offsets_of<int64_t>(g.rank, by, i, g.source_stride, g.target_stride);
+    const T& from = x[at.a + g.source_offset];
+    T& to = y[at.b + g.target_offset];
     if constexpr (adds) {
-      y[at.target] = from_f32<T>(to_f32(y[at.target]) + to_f32(x[at.source]));
+      to = from_f32<T>(to_f32(to) + to_f32(from));
     } else {
-      y[at.target] = x[at.source];
+      to = from;
     }
   }
 }
@@ -61,9 +50,9 @@ bool pair_up(CopyGeometry& g, size_t element_bytes, const void* x, const void* y
   return true;
 }
 
-// x (outer, extent, inner), index and y (outer, picks, inner). A pick outside the extent is
-// reported as a fault; the result is 0 there.
-template <class T>
+// x (outer, extent, inner), index and y (outer, picks, inner); of rows, an embedding's, outer is 1
+// and index (picks). A pick outside the extent is reported as a fault; the result is 0 there.
+template <class T, bool rows>
 struct Gather {
   GatherGeometry g;
   const T* x;
@@ -71,9 +60,9 @@ struct Gather {
   T* y;
   Fault* faults;
   __device__ void operator()(int64_t i) const {
-    const int64_t o = i / (g.picks * g.inner);
-    const int64_t pick = index[i];
-    y[i] = in_range(pick, g.extent, faults, FaultSource::gather)
+    const int64_t o = rows ? 0 : i / (g.picks * g.inner);
+    const int64_t pick = index[rows ? i / g.inner : i];
+    y[i] = in_range(pick, g.extent, faults, rows ? FaultSource::embedding : FaultSource::gather)
                ? x[(o * g.extent + pick) * g.inner + i % g.inner]
                : T{};
   }
@@ -109,21 +98,6 @@ struct OneHot {
     const int64_t label = index[i / classes];
     y[i] = i % classes == label ? one : T{};
     if (i % classes == 0) in_range(label, classes, faults, FaultSource::one_hot);
-  }
-};
-
-template <class T>
-struct Embed {
-  const T* table;
-  int64_t entries, features;
-  const int64_t* index;
-  T* y;
-  Fault* faults;
-  __device__ void operator()(int64_t i) const {
-    const int64_t entry = index[i / features];
-    y[i] = in_range(entry, entries, faults, FaultSource::embedding)
-               ? table[entry * features + i % features]
-               : T{};
   }
 };
 
@@ -192,8 +166,8 @@ class ShapeIndex final : public ShapeIndexKernels, CudaKernels {
               const Tensor& y) override {
     visit_bytes(size_of(y.dtype()), [&]<class T>() {
       for_each_item(stream(), "gather", g.outer * g.picks * g.inner,
-                    Gather<T>{g, pointer<const T>(x), pointer<const int64_t>(index), pointer<T>(y),
-                              context_.faults()});
+                    Gather<T, false>{g, pointer<const T>(x), pointer<const int64_t>(index),
+                                     pointer<T>(y), context_.faults()});
     });
   }
 
@@ -206,20 +180,12 @@ class ShapeIndex final : public ShapeIndexKernels, CudaKernels {
     });
   }
 
-  // Rows are copied in elements as large as their length and addresses allow.
   void embedding(const Tensor& table, const Tensor& index, const Tensor& y) override {
-    const auto address =
-        reinterpret_cast<uintptr_t>(table.raw()) | reinterpret_cast<uintptr_t>(y.raw());
-    int64_t features = table.extent(1);
-    size_t bytes = size_of(y.dtype());
-    while (bytes < 8 && features % 2 == 0 && address % (2 * bytes) == 0) {
-      bytes *= 2;
-      features /= 2;
-    }
-    visit_bytes(bytes, [&]<class T>() {
-      for_each_item(stream(), "embedding", index.count() * features,
-                    Embed<T>{pointer<const T>(table), table.extent(0), features,
-                             pointer<const int64_t>(index), pointer<T>(y), context_.faults()});
+    const GatherGeometry g{.outer = 1, .extent = table.extent(0), .inner = table.extent(1)};
+    visit_bytes(size_of(y.dtype()), [&]<class T>() {
+      for_each_item(stream(), "embedding", y.count(),
+                    Gather<T, true>{g, pointer<const T>(table), pointer<const int64_t>(index),
+                                    pointer<T>(y), context_.faults()});
     });
   }
 

@@ -59,28 +59,20 @@ __device__ double own_squares(const T* x, int64_t count) {
   return own;
 }
 
+// Adds the squares of two ranges to `sum`; where that is null, begins the update with them.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
-    add_squares_kernel(const T* x, int64_t count, double* parts, uint32_t* ticket, double* sum) {
-  double all;
-  if (add_up(own_squares(x, count), parts, ticket, all)) *sum += all;
-}
-
-__global__ void begin_update_kernel(StepRule rule, StepState* state) {
-  whisker::begin_update(*state, rule, sqrt(state->square_sum));
-}
-
-// Both of the above over both ranges of an arena; the second is f32 and may be empty.
-template <class T>
-__global__ void __launch_bounds__(block_threads)
-    begin_pair_update_kernel(const T* first, int64_t first_count, const float* second,
-                             int64_t second_count, double* parts, uint32_t* ticket, StepRule rule,
-                             StepState* state) {
+    squares_kernel(const T* first, int64_t first_count, const float* second, int64_t second_count,
+                   double* parts, uint32_t* ticket, double* sum, StepRule rule, StepState* state) {
   wait_for_previous();
   const double own = own_squares(first, first_count) + own_squares(second, second_count);
   double all;
   if (!add_up(own, parts, ticket, all)) return;
-  whisker::begin_update(*state, rule, sqrt(state->square_sum + all));
+  if (sum) {
+    *sum += all;
+  } else {
+    whisker::begin_update(*state, rule, sqrt(state->square_sum + all));
+  }
 }
 
 struct Average {
@@ -146,23 +138,16 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
   }
 
   void add_squares(const Tensor& x, double* sum) override {
-    context_.enter();
-    visit_real(x.dtype(), [&]<class T>() {
-      const unsigned blocks = blocks_for_squares((x.count() + pack_size<T> - 1) / pack_size<T>);
-      const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
-      launch_kernel(stream(), "add_squares", blocks, add_squares_kernel<T>, x, x.count(),
-                    parts.data(), context_.tickets(), sum);
-    });
+    launch_squares({operand(x), x.count()}, {}, sum, {}, nullptr);
   }
 
   void begin_update(const StepRule& rule, StepState* state) override {
-    begin_update_kernel<<<1, 1, 0, stream()>>>(rule, state);
-    check_launch("begin_update");
+    launch_squares({}, {}, nullptr, rule, state);
   }
 
   void optimizer_step(const OptimizerStep& step) override {
     context_.enter();
-    update_both(update_of(step), {.state = step.state});
+    update_both(update_of(step), {});
   }
 
   // Two kernels for what Note [Compute views] makes of an arena: one run, or one and one of f32.
@@ -176,16 +161,9 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
     if (!is_fused) return TrainingStepKernels::update(rule, state, runs);
     context_.enter();
     const OptimizerUpdate first = update_of(runs.front());
-    const OptimizerUpdate second =
-        runs.size() == 2 ? update_of(runs.back()) : OptimizerUpdate{.state = state};
-    visit_real(first.gradient_dtype, [&]<class G>() {
-      const unsigned blocks =
-          blocks_for_squares(std::max(first.count / pack_size<G>, second.count / pack_size<float>));
-      const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
-      launch_pdl(context_, blocks, block_threads, begin_pair_update_kernel<G>, first.gradient,
-                 first.count, second.gradient, second.count, parts.data(), context_.tickets(), rule,
-                 state);
-    });
+    const OptimizerUpdate second = runs.size() == 2 ? update_of(runs.back()) : OptimizerUpdate{};
+    launch_squares({first.gradient, first.count}, {second.gradient, second.count}, nullptr, rule,
+                   state);
     update_both(first, second);
   }
 
@@ -215,20 +193,33 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
   }
 
  private:
-  /// One kernel; `second` may be empty, its gradients are f32.
-  void update_both(const OptimizerUpdate& first, const OptimizerUpdate& second) {
-    const bool packs = in_packs(first) && in_packs(second);
-    const auto grid = [&](int64_t count) { return grid_for(packs ? (count + 3) / 4 : count); };
-    const unsigned blocks = grid(first.count);
-    const unsigned more = second.count == 0 ? 0 : grid(second.count);
-    visit_real(first.gradient_dtype, [&]<class G>() {
-      launch_pdl(context_, blocks + more, block_threads,
-                 packs ? optimizer_kernel<G, 4> : optimizer_kernel<G, 1>, first, second, blocks);
+  struct Range {
+    Operand x = {};
+    int64_t count = 0;
+  };
+  /// squares_kernel; `second` is f32.
+  void launch_squares(const Range& first, const Range& second, double* sum, const StepRule& rule,
+                      StepState* state) {
+    context_.enter();
+    visit_real(first.x.dtype, [&]<class T>() {
+      const int64_t packs = std::max(first.count / pack_size<T>, second.count / pack_size<float>);
+      const unsigned blocks =
+          std::min(grid_for(packs), static_cast<unsigned>(context_.multiprocessors()) * 8);
+      const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
+      launch_pdl(context_, blocks, block_threads, squares_kernel<T>, first.x.data, first.count,
+                 second.x.data, second.count, parts.data(), context_.tickets(), sum, rule, state);
     });
   }
 
-  unsigned blocks_for_squares(int64_t packs) const {
-    return std::min(grid_for(packs), static_cast<unsigned>(context_.multiprocessors()) * 8);
+  /// One kernel; `second` may be empty, its gradients are f32.
+  void update_both(const OptimizerUpdate& first, const OptimizerUpdate& second) {
+    const auto grid = [](int64_t count) { return grid_for((count + 3) / pack_size<float>); };
+    const unsigned blocks = grid(first.count);
+    const unsigned more = second.count == 0 ? 0 : grid(second.count);
+    visit_real(first.gradient.dtype, [&]<class G>() {
+      launch_pdl(context_, blocks + more, block_threads, optimizer_kernel<G>, first, second,
+                 blocks);
+    });
   }
 };
 

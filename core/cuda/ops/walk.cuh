@@ -55,6 +55,22 @@ __device__ inline void visit_coordinates(int rank, const Divisors<Index>& by, In
   if (rank > 0) fn(0, element);
 }
 
+/// Offsets of an element in two operands.
+struct Offsets {
+  int64_t a, b;
+};
+/// Computed as Offset.
+template <class Offset, class Index>
+__device__ inline Offsets offsets_of(int rank, const Divisors<Index>& by, int64_t element,
+                                     const Extents& a_stride, const Extents& b_stride) {
+  Offset a = 0, b = 0;
+  visit_coordinates(rank, by, static_cast<Index>(element), [&](int axis, Index coordinate) {
+    a += static_cast<Offset>(coordinate) * static_cast<Offset>(a_stride[axis]);
+    b += static_cast<Offset>(coordinate) * static_cast<Offset>(b_stride[axis]);
+  });
+  return {static_cast<int64_t>(a), static_cast<int64_t>(b)};
+}
+
 /// Calls run.operator()<Index>() with the type of Divisors for `count` elements.
 template <class Run>
 void with_index(int64_t count, const Run& run) {

@@ -1,12 +1,10 @@
-// Kernels around recurrent layers: over sequences of different lengths, which are read on the
-// device only (see Note [Flagged steps] in cudnn_recurrent.cpp), and copies of weights. `dtype` is
-// f32, bf16 or f16.
+// Kernels around recurrent layers over sequences of different lengths, which are read on the device
+// only: see Note [Flagged steps] in cudnn_recurrent.cpp. `dtype` is f32, bf16 or f16.
 #pragma once
 
 #include "core/backend/geometry.h"
 
 #include <cstdint>
-#include <span>
 
 #include <cuda_runtime_api.h>
 
@@ -50,16 +48,5 @@ void flag_weights(cudaStream_t stream, RecurrentKind kind, DType dtype, int64_t 
 /// `initial` (batch, extent), or zero where that is null.
 void last_results(cudaStream_t stream, const Sequences& s, const void* results, const void* initial,
                   void* last, int64_t extent);
-
-/// A parameter of a recurrent layer (or part of one), and its position in the block of all that
-/// cuDNN reads; `bytes` is even.
-struct Copy {
-  char* unpacked = nullptr;
-  char* packed = nullptr;
-  int64_t bytes = 0;
-};
-enum class CopyDirection : uint8_t { pack, unpack };
-/// Enqueues every copy, into the block or out of it, by one kernel for up to 64.
-void batched_copy(std::span<const Copy> copies, CopyDirection direction, cudaStream_t stream);
 
 }  // namespace whisker::cuda::kernels

@@ -1,5 +1,5 @@
-// The two ways to compute recurrent layers, by own kernels and by cuDNN, and what their passes
-// share: operands, memory, dropout between layers.
+// The ways to compute recurrent layers, by own kernels and by cuDNN, and what their passes share:
+// operands, memory, dropout between layers.
 #pragma once
 
 #include "core/backend/recurrent.h"
@@ -7,13 +7,16 @@
 #include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
 #include "core/cuda/ops/launchers.h"
+#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
 #include "core/cuda/recurrent/persistent/persistent_recurrent.h"
 #include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/recurrent/recurrent_sizes.h"
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace whisker::cuda {
 
@@ -123,10 +126,13 @@ class PersistentLayers final : public RecurrentKernels, CudaKernels {
   std::optional<PersistentTiling> tiling(const RecurrentGeometry& g) const;
 };
 
-/// By cuDNN.
+/// By cuDNN's standard algorithm, which computes everything and repeats bit for bit.
 class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
  public:
   explicit CudnnRecurrent(CudaDevice& device) : CudaKernels(device) {}
+
+  /// `g` has neither dropout nor lengths. Throws device where cuDNN does not support it.
+  CudnnRecurrentPlan& plan(const RecurrentGeometry& g);
 
   int64_t reserve_bytes(const RecurrentGeometry& g) override;
   void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
@@ -134,6 +140,9 @@ class CudnnRecurrent final : public RecurrentKernels, CudaKernels {
   /// Changes the reserve in a capture: call it once after each forward.
   void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
                 const RecurrentGradients& gradients) override;
+
+ private:
+  std::vector<std::unique_ptr<CudnnRecurrentPlan>> plans_;
 };
 
 }  // namespace whisker::cuda

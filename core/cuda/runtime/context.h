@@ -21,6 +21,15 @@ enum class CudaLibrary : uint8_t;  // core/nvidia/cuda_library.h
 
 namespace whisker::cuda {
 
+/// Stream and GPU of a kernel; tests describe GPUs that are not here.
+struct KernelSite {
+  cudaStream_t stream = nullptr;
+  int multiprocessors = 1;
+  int capability = 0;                       ///< as Context::capability
+  size_t shared_bytes = 48 * 1024;          ///< of shared memory that a block may ask for
+  size_t multiprocessor_bytes = 64 * 1024;  ///< of shared memory of a multiprocessor
+};
+
 class Context {
  public:
   explicit Context(int device);
@@ -33,6 +42,13 @@ class Context {
   int multiprocessors() const { return properties_.multiProcessorCount; }
   /// Compute capability as one number: 90 for 9.0.
   int capability() const { return properties_.major * 10 + properties_.minor; }
+  KernelSite site() const {
+    return {.stream = stream_,
+            .multiprocessors = multiprocessors(),
+            .capability = capability(),
+            .shared_bytes = properties_.sharedMemPerBlockOptin,
+            .multiprocessor_bytes = properties_.sharedMemPerMultiprocessor};
+  }
   /// PCI bus id: "0000:01:00.0".
   std::string bus_id() const;
 

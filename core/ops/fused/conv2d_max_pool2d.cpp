@@ -23,6 +23,12 @@ Conv2dGeometry without_activation(Conv2dGeometry g) {
   return g;
 }
 
+/// Null where the operator runs unfused.
+ConvPoolKernels* fused_kernels(Device device, const ConvPoolGeometry& g) {
+  ConvPoolKernels* const kernels = backend_of(device).conv_pool();
+  return kernels && kernels->takes(g) ? kernels : nullptr;
+}
+
 void unfused_forward(const ConvPoolGeometry& g, const AffineInputs& in, const Tensor& y,
                      const Tensor& workspace) {
   Backend& backend = backend_of(y.device());
@@ -71,7 +77,7 @@ Tensor conv2d_max_pool2d(const Conv2dGeometry& geometry, const Pool2dOptions& op
   }
   const ConvPoolGeometry both{geometry, pool};
   const AffineInputs in{.x = x, .w = w, .b = b};
-  if (ConvPoolKernels* const fused = backend.conv_pool()) {
+  if (ConvPoolKernels* const fused = fused_kernels(x.device(), both)) {
     fused->forward(both, in, y, workspace);
   } else {
     unfused_forward(both, in, y, workspace);
@@ -91,7 +97,7 @@ Tensor conv2d_max_pool2d(const Conv2dGeometry& geometry, const Pool2dOptions& op
            const Tensor at_x = x(g), at_w = w(g), result = y(g), argmax = workspace(g);
            const ConvPoolSaved saved{.x = at_x, .w = at_w, .y = result, .workspace = argmax};
            const AffineGrads out{.dx = dx, .dw = dw, .db = db};
-           if (ConvPoolKernels* const fused = backend_of(g.dy().device()).conv_pool()) {
+           if (ConvPoolKernels* const fused = fused_kernels(g.dy().device(), both)) {
              fused->backward(both, saved, g.dy(), out);
            } else {
              unfused_backward(both, saved, g.dy(), out);

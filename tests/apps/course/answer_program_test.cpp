@@ -3,10 +3,11 @@
 
 #include "apps/study/grading/exercises.h"
 #include "apps/study/grading/grade.h"
+#include "core/io/file.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <fstream>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,12 +58,15 @@ TEST_F(AnswerProgramTest, AnErrorOfTheCompilerIsSaidOnceWithWhatToWrite) {
   EXPECT_THAT(text, AllOf(HasSubstr("mul.cpp:5:16: error"), HasSubstr("y is y * y"),
                           HasSubstr("x[k] is its k-th element"),
                           Not(HasSubstr("In instantiation of")), Not(HasSubstr("float"))));
+  EXPECT_THAT(graded("  if (true) {").text,
+              AllOf(HasSubstr("A } is missing in the answer"), Not(HasSubstr("warning"))));
+  EXPECT_THAT(graded("  switch (1) { case 1: int k = 1; break; case 2: break; }").text,
+              HasSubstr("needs braces"));
 }
 
 TEST_F(AnswerProgramTest, AnEngineDoesNotTakeTanhOfANumberForARow) {
-  std::ostringstream text;
-  text << std::ifstream(course_of_sources / "exercises/scalar_engine/answer.cpp").rdbuf();
-  std::string answer = text.str();
+  std::string answer = read_file(course_of_sources / "exercises/scalar_engine/answer.cpp", 1 << 20,
+                                 ErrorKind::usage);
   answer.insert(answer.rfind("// Fill in: y.value"), "rows[y.a].gradient += tanh(y.value);");
   std::ofstream(file_) << answer;
   EXPECT_THAT(grade_file(find_exercise("scalar_engine"), file_, course_of_sources).text,
@@ -105,13 +109,10 @@ TEST_F(AnswerProgramTest, AKernelRunsOnAnEmulatedBlockAndItsFaultHasALine) {
 
 TEST_F(AnswerProgramTest, WhatNeedsAGpuSaysSo) {
   if (why_no_gpu_answer().empty()) GTEST_SKIP() << "there is a GPU";
-  try {
-    grade_file(find_exercise("tensor_cores"), course_of_sources / "solutions/tensor_cores.cu",
-               course_of_sources);
-    FAIL() << "it was graded";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("tensor_cores needs nvcc and a GPU"));
-  }
+  EXPECT_THAT(test::message_of(
+                  ErrorKind::device,
+                  [&] { grade_file(find_exercise("tensor_cores"), file_, course_of_sources); }),
+              AllOf(HasSubstr("tensor_cores needs nvcc and a GPU"), Not(HasSubstr("device="))));
 }
 
 }  // namespace

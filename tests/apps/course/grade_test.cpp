@@ -1,20 +1,25 @@
 // Every exercise: what is right is right, each planted wrong answer is rejected and its cause
 // named.
-#include "apps/study/grading/diagnosis.h"
+#include "apps/study/grading/grade.h"
+
+#include "apps/study/grading/exercises.h"
+#include "core/io/file.h"
+#include "core/ops/ops.h"
 #include "tests/apps/course/planted.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
+#include <optional>
 
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>  // NOLINT: setenv
 
 namespace whisker {
+namespace {
 
+// What an answer in this process makes of problems.
 AnswerRun run_here(const Exercise& exercise, std::span<const Problem> problems,
                    const Planted& planted) {
   const std::vector<AnswerParameter> parameters = parameters_of(exercise);
@@ -49,15 +54,11 @@ AnswerRun run_here(const Exercise& exercise, std::span<const Problem> problems,
   return run;
 }
 
-namespace {
-
 namespace fs = std::filesystem;
 const fs::path course = fs::path(WHISKER_SOURCE_DIR) / "docs/course";
 
 std::string content(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
+  return read_file(file, size_t{1} << 20, ErrorKind::usage);
 }
 
 std::string without_blanks(std::string text) {
@@ -69,7 +70,7 @@ const std::vector<Planted>& planted_answers() {
   static const std::vector<Planted> planted = [] {
     std::vector<Planted> all;
     for (auto* const plant_some :
-         {plant_elementwise, plant_matrix, plant_images, plant_sequences, plant_solutions}) {
+         {plant_elementwise, plant_matrix, plant_images, plant_sequences}) {
       plant_some(all);
     }
 #ifdef WHISKER_EMULATES_BLOCKS
@@ -103,35 +104,31 @@ TEST_P(CourseExercise, HasItsFilesAndItsSignature) {
                              testing::HasSubstr("\n## 3\n")));
 }
 
-TEST_P(CourseExercise, TheEnginesGradientIsTheFiniteDifference) {
-  if (exercise().expected) GTEST_SKIP() << "is no gradient";
-  for (const Problem& problem : problems_of(exercise())) {
-    if (!problem.in_double || problem.seed > 1) continue;
-    for (const auto& [name, right] : problem.right) {
-      const std::vector<double> gradients = right.to_vector();
-      const double largest = std::fabs(
-          *std::ranges::max_element(gradients, {}, [](double value) { return std::fabs(value); }));
-      EXPECT_GT(largest, 1e-3) << name << ": a result of zeros would pass";
-      for (int64_t k = 0; k < std::min(right.count(), int64_t{12}); ++k) {
-        EXPECT_NEAR(finite_difference(exercise(), problem.values, name.substr(1), k),
-                    gradients[static_cast<size_t>(k)], 1e-6 * std::max(1.0, largest))
-            << problem.setup->says << " " << name << " " << k;
-      }
-    }
-  }
-}
-
 TEST_P(CourseExercise, WrongAnswersAreRejectedAndNamed) {
-  if (exercise().needs_gpu) GTEST_SKIP() << "needs a GPU";
 #ifndef WHISKER_EMULATES_BLOCKS
   if (exercise().answer_file.ends_with(".cu")) GTEST_SKIP() << "is built without a sanitizer alone";
 #endif
+  std::optional<AnswerProgram> on_gpu;
+  if (exercise().needs_gpu) {
+    if (const std::string why = why_no_gpu_answer(); !why.empty()) GTEST_SKIP() << why;
+    on_gpu.emplace(exercise(), fs::path(WHISKER_SOURCE_DIR) / "tests/apps/course/planted_cuda.cu",
+                   course, BuiltFor::gpu);
+    ASSERT_EQ(on_gpu->build_errors(), "");
+  }
   const std::vector<Problem> problems = problems_of(exercise());
+  for (const Problem& problem : problems) {
+    for (const auto& [name, right] : problem.right) {
+      EXPECT_GT(sum(right * right).item(), 1e-6) << name << ": a result of zeros would pass";
+    }
+  }
   int wrong = 0, named = 0;
   bool zeros = false;  // is among them
   for (const Planted& planted : planted_answers()) {
     if (planted.exercise != GetParam()) continue;
-    const Grade graded = grade(exercise(), problems, run_here(exercise(), problems, planted));
+    ::setenv("FAULT", std::to_string(planted.number).c_str(), 1);
+    const Grade graded =
+        grade(exercise(), problems,
+              on_gpu ? on_gpu->run(problems) : run_here(exercise(), problems, planted));
     SCOPED_TRACE(fmt::format("number {}\n{}", planted.number, graded.text));
     EXPECT_EQ(graded.passed, planted.number == 0);
     if (planted.number == 0) continue;

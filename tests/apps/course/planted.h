@@ -1,11 +1,10 @@
 // Wrong answers as learners write them, linked into the test. A group of them is one template:
-// number 0 is right, each other number has one fault.
+// number 0 is right, each other number has one fault. The solution is a number 0, too.
 #pragma once
 
-#include "apps/study/grading/exercises.h"
-#include "apps/study/grading/grade.h"
 #include "docs/course/course_runner.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -29,25 +28,27 @@ RunOne run_one(F* answer) {
   return [answer](course::Argument* arguments) { course::call(answer, arguments); };
 }
 
-/// `instance(number, type)` is the answer of that number for double or float: ANSWERS(function);
-/// causes are those of 1, 2, ...
+/// `instance(number, type)` is the answer of that number for double or float, and the solution
+/// below 0: ANSWERS(function); causes are those of 1, 2, ...
 template <size_t faults, class Instance>
 void plant(std::vector<Planted>& all, const std::string& exercise,
            const char* const (&causes)[faults], Instance instance) {
-  [&]<int... number>(std::integer_sequence<int, number...>) {
-    (all.push_back({exercise, number, number == 0 ? "" : causes[number - 1],
-                    run_one(instance(std::integral_constant<int, number>(), double{})),
-                    run_one(instance(std::integral_constant<int, number>(), float{}))}),
-     ...);
+  const auto add = [&]<int n>(std::integral_constant<int, n> number) {
+    all.push_back({exercise, std::max(n, 0), n <= 0 ? "" : causes[n - 1],
+                   run_one(instance(number, double{})), run_one(instance(number, float{}))});
+  };
+  [&]<int... n>(std::integer_sequence<int, n...>) {
+    (add(std::integral_constant<int, n - 1>()), ...);
   }
-  (std::make_integer_sequence<int, int{faults} + 1>());
+  (std::make_integer_sequence<int, int{faults} + 2>());
 }
-#define ANSWERS(function) \
-  []<int n, class T>(std::integral_constant<int, n>, T) { return &function<n, T>; }
-
-/// What grading makes of an answer in this process.
-AnswerRun run_here(const Exercise& exercise, std::span<const Problem> problems,
-                   const Planted& planted);
+#define ANSWERS(function)                                 \
+  []<int n, class T>(std::integral_constant<int, n>, T) { \
+    if constexpr (n < 0)                                  \
+      return &solutions::function<T>;                     \
+    else                                                  \
+      return &function<n, T>;                             \
+  }
 
 // Each in planted_*.cpp.
 void plant_elementwise(std::vector<Planted>& all);
@@ -57,6 +58,5 @@ std::map<std::string, std::string> said_by_emulation();
 void plant_images(std::vector<Planted>& all);
 void plant_matrix(std::vector<Planted>& all);
 void plant_sequences(std::vector<Planted>& all);
-void plant_solutions(std::vector<Planted>& all);
 
 }  // namespace whisker

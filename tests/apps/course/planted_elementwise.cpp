@@ -2,12 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 #include <vector>
 
 namespace whisker {
 namespace {
+namespace solutions {
+#include "docs/course/solutions/add_broadcast.cpp"
+#include "docs/course/solutions/chain_rule.cpp"
+#include "docs/course/solutions/mul.cpp"
+#include "docs/course/solutions/power.cpp"
+#include "docs/course/solutions/relu.cpp"
+#include "docs/course/solutions/scalar_engine.cpp"
+#include "docs/course/solutions/sigmoid.cpp"
+#include "docs/course/solutions/tanh.cpp"
+// clang-format off: behind scalar_engine.cpp, whose engine it runs
+#include "docs/course/exercises/scalar_engine/call.h"
+// clang-format on
+}  // namespace solutions
 
 using course::View;
 
@@ -24,57 +36,40 @@ void chain_rule(T x, T w, T b, T t, T& dx, T& dw, T& db) {
   db = fault == 9 ? du * b : du;
 }
 
-// The engine of the exercise with a fault in one rule.
+// The engine of the solution with a fault in one rule.
 template <int fault>
 struct FaultyEngine {
   template <class T>
-  struct Tape {
-    struct Row {
-      char operation;
-      int a, b;
-      T value, gradient = 0;
-    };
-    std::map<int, Row> rows;
-
-    int write(char operation, int a, int b, T value) {
-      const int row = static_cast<int>(rows.size());
-      rows[row] = {operation, a, b, value};
-      return row;
-    }
-    T of(int row) { return row < 0 ? T(0) : rows[row].value; }
-    int input(T value) { return write('i', -1, -1, value); }
-    int add(int a, int b) { return write('+', a, b, of(a) + of(b)); }
-    int mul(int a, int b) { return write('*', a, b, of(a) * of(b)); }
-    int tanh(int a) { return write('t', a, -1, std::tanh(of(a))); }
-    int square(int a) { return write('s', a, -1, of(a) * of(a)); }
-
+  struct Tape : solutions::Tape<T> {
+    using Rule = solutions::Operation;
+    T value_of(int row) { return row < 0 ? T(0) : this->rows[static_cast<size_t>(row)].value; }
     void pass(int row, T gradient, bool keeps) {
-      T& there = rows[row].gradient;
+      T& there = this->rows[static_cast<size_t>(row)].gradient;
       there = keeps ? there + gradient : gradient;
     }
     void backward(int loss) {
       pass(loss, 1, false);
       for (int row = loss; row >= 0 && fault != 1; --row) {
-        const Row y = rows[row];
-        const T dy = y.gradient, a = of(y.a), b = of(y.b);
-        if (y.operation == '+') {
+        const solutions::Row<T> y = this->rows[static_cast<size_t>(row)];
+        const T dy = y.gradient, a = value_of(y.a), b = value_of(y.b);
+        if (y.operation == Rule::add) {
           pass(y.a, dy, fault != 7 && fault != 8);
           if (fault != 9) pass(y.b, dy, fault != 7 && fault != 8);
-        } else if (y.operation == '*') {
+        } else if (y.operation == Rule::mul) {
           const T to_a = fault == 6 ? a : fault == 10 ? static_cast<T>(y.b) : b;
           const T to_b = fault == 6 ? b : fault == 10 ? static_cast<T>(y.a) : a;
-          pass(y.a, dy * to_a, fault != 7 && fault != 5);
+          pass(y.a, dy * to_a, fault != 7);
           pass(y.b, dy * to_b, fault != 7 && fault != 5);
-        } else if (y.operation == 't') {
+        } else if (y.operation == Rule::tanh) {
           const T slope = fault == 4 ? 1 : 1 - (fault == 11 ? a * a : y.value * y.value);
-          if (fault != 16) pass(y.a, dy * slope, fault != 7 && fault != 12);
-        } else if (y.operation == 's') {
+          if (fault != 16) pass(y.a, (fault == 19 ? 1 : dy) * slope, fault != 7 && fault != 12);
+        } else if (y.operation == Rule::square) {
           const T slope = fault == 2    ? 1
                           : fault == 3  ? a
                           : fault == 13 ? 2
                           : fault == 14 ? 2 * y.value
                                         : 2 * a;
-          if (fault != 17) pass(y.a, dy * slope, fault != 7 && fault != 15);
+          if (fault != 17) pass(y.a, (fault == 18 ? 1 : dy) * slope, fault != 7 && fault != 15);
         }
       }
     }
@@ -171,42 +166,43 @@ void power_backward(View<const T> dy, View<const T> x, T p, View<T> dx, T& dp) {
 void plant_elementwise(std::vector<Planted>& all) {
   plant(all, "chain_rule",
         {"times what it should be", "sign is wrong", "slope of tanh is missing", "of its result y",
-         "0 everywhere", "is x, not w", "last factor is missing",
-         "dx, dw, db: y is tanh(w x + b) already", "is 1, not b"},
+         "0 everywhere", "dx: the wrong tensor: it has the factor x where w belongs",
+         "dw: the factor x is missing", "dx, dw, db: y is tanh(w x + b) already",
+         "db: it is multiplied by b once too often"},
         ANSWERS(chain_rule));
-  plant(
-      all, "scalar_engine",
-      {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope",
-       "'=' in the rule of the prod", "wrong factor", "'=' in a rule", "'=' in the rule of the sum",
-       "passes on to one operand alone", "by a row's number", "1 - a^2 of its operand",
-       "dx, dw, db: '=' in the rule of tanh", "factor a", "2 y of its result",
-       "'=' in the rule of the square", "tanh passes on nothing", "square passes on nothing"},
-      ANSWERS(scalar_engine));
+  plant(all, "scalar_engine",
+        {"0 everywhere", "dy alone", "factor 2", "tanh lacks its slope",
+         "dx: '=' in the rule of the prod", "wrong factor", "'=' in the rules",
+         "'=' in the rule of the sum", "forgets an operand", "by a row's number",
+         "1 - a^2 of its operand", "dx, dw, db: '=' in the rule of tanh", "factor a",
+         "2 y of its result", "'=' in the rule of the square", "tanh passes on nothing",
+         "square passes on nothing", "square leaves dy out", "tanh leaves dy out"},
+        ANSWERS(scalar_engine));
   plant(all, "mul",
-        {"0 everywhere", "dy is left out", "db: the sign is wrong", "other factor is missing",
-         "slope with respect to a is b, not a", "slope with respect to a is b, not a",
+        {"0 everywhere", "dy is left out", "db: the sign is wrong", "da: the factor b is missing",
+         "it has the factor a where b belongs", "it has the factor a where b belongs",
          "divides where the rule multiplies", "da(0) is the first that is never written",
          "da, db: a dy + b dy"},
         ANSWERS(mul_backward));
   plant(all, "add_broadcast",
-        {"0 everywhere", "sum over the rows is missing", "mean over the rows", "sign is wrong",
+        {"0 everywhere", "sum over the rows is missing", "a mean instead of a sum", "sign is wrong",
          "those with broadcasting", "index 2 of axis 0 of db is outside", "it holds the first row"},
         ANSWERS(add_backward));
   plant(all, "relu",
         {"0 everywhere", "dy passes everywhere", "dy is left out", "it asks for the sign of dy",
-         "multiplied by y", "the other way round", "max(x, 0) itself", "-dy passes"},
+         "multiplied by x once too often", "the other way round", "max(x, 0) itself", "-dy passes"},
         ANSWERS(relu_backward));
   plant(all, "tanh",
         {"0 everywhere", "wrong tensor", "square is missing", "dy is left out", "sign is wrong",
          "slope is missing", "brackets are missing"},
         ANSWERS(tanh_backward));
   plant(all, "sigmoid",
-        {"0 everywhere", "wrong tensor", "factor y is missing", "slope of tanh",
+        {"0 everywhere", "wrong tensor", "the factor y is missing", "slope of tanh",
          "factor 1 - y is missing", "sign is wrong"},
         ANSWERS(sigmoid_backward));
   plant(all, "power",
         {"0 everywhere", "factor p is missing", "not reduced by 1", "ln(x) is missing",
-         "sum over the elements is missing", "not their sum", "not always in float"},
+         "sum over the elements is missing", "a mean instead of a sum", "not always in float"},
         ANSWERS(power_backward));
 }
 

@@ -29,51 +29,31 @@ namespace solutions {
 #include "docs/course/exercises/vector_add/call.h"
 }  // namespace solutions
 #define FAULT 1
-namespace fault1 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 2
-namespace fault2 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 3
-namespace fault3 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 4
-namespace fault4 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 5
-namespace fault5 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 6
-namespace fault6 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 7
-namespace fault7 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 8
-namespace fault8 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 #define FAULT 9
-namespace fault9 {
 #include "tests/apps/course/planted_gpu_kernels.h"
-}
 
-// Number 0 is the solution; causes are those of 1, 2, ...
+// Number 0 is the solution; causes are those of 1, 2, ... No answers: they are in planted_cuda.cu.
 void plant_kernels(std::vector<Planted>& all, const char* exercise,
                    const std::vector<const char*>& causes, const std::vector<RunOne>& answers) {
   for (size_t number = 0; number <= causes.size(); ++number) {
-    all.push_back({exercise,
-                   static_cast<int>(number),
-                   number == 0 ? "" : causes[number - 1],
-                   {},
-                   answers.at(number)});
+    const char* const cause = number == 0 ? "" : causes[number - 1];
+    const RunOne answer = answers.empty() ? RunOne() : answers.at(number);
+    all.push_back({exercise, static_cast<int>(number), cause, {}, answer});
   }
 }
 
@@ -199,6 +179,16 @@ void plant_gpu(std::vector<Planted>& all) {
        "in shared memory need", "the tile of B is read the other way", "the first tiles alone",
        "where they are not full", "the last tiles alone", "0 everywhere"},
       KERNELS(launch_matmul_tiled));
+  plant_kernels(all, "tensor_cores",
+                {"0 everywhere", "A^T B", "A B^T", "transposed: rows and columns are interchanged",
+                 "2 times what it should be", "it is B A", "it is A A", ""},
+                {});
+  plant_kernels(all, "async_copy",
+                {"0 everywhere", "", "", "the buffer that is being filled",
+                 "the address of the copies", "each tile but the first is the one before",
+                 "the last tile is left out", "0.5 times what it should be",
+                 "y(64) is the first that is never written", "each check but those with 5 tiles"},
+                {});
 }
 
 }  // namespace whisker

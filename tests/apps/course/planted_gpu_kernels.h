@@ -1,5 +1,9 @@
-// The kernels of the GPU warm-ups' exercises with the fault number FAULT; included once
-// for each, within a namespace. planted_gpu.cpp names what each is.
+// The kernels of the GPU warm-ups' exercises with the fault number FAULT, in namespace fault1 for
+// fault 1; included once for each. planted_gpu.cpp names what each is.
+#define NAMESPACE_OF(number) fault##number
+#define NAMESPACE(number) NAMESPACE_OF(number)
+#define OF_FAULT NAMESPACE(FAULT)
+namespace OF_FAULT {
 
 __global__ void vector_add(const float* a, const float* b, float* sum, int n) {
   const int block = static_cast<int>(FAULT == 2 ? 0 : blockIdx.x),
@@ -183,4 +187,5 @@ __global__ void matmul_tiled(const float* a, const float* b, float* c, int m, in
   if (row < m && column < n) c[row * n + column] = FAULT == 9 ? 0 : sum;
 }
 #include "docs/course/exercises/matmul_tiled/call.h"
+}  // namespace OF_FAULT
 #undef FAULT

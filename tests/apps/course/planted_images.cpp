@@ -2,6 +2,14 @@
 
 namespace whisker {
 namespace {
+namespace solutions {
+#include "docs/course/solutions/avg_pool.cpp"
+#include "docs/course/solutions/batch_norm.cpp"
+#include "docs/course/solutions/conv2d_input.cpp"
+#include "docs/course/solutions/conv2d_weight.cpp"
+#include "docs/course/solutions/layer_norm.cpp"
+#include "docs/course/solutions/max_pool.cpp"
+}  // namespace solutions
 
 using course::View;
 
@@ -158,7 +166,7 @@ void plant_images(std::vector<Planted>& all) {
   plant(
       all, "conv2d_weight",
       {"0 everywhere", "each check but those with stride 2", "each check but those with padding 1",
-       "last example alone", "'=' keeps the last term", "mean over the batch", "turned by 180"},
+       "last example alone", "'=' keeps the last term", "divided by x.extent(0)", "turned by 180"},
       ANSWERS(conv2d_backward_weight));
   plant(all, "max_pool",
         {"0 everywhere", "is outside", "values below 0", "average pooling",

@@ -4,6 +4,13 @@
 
 namespace whisker {
 namespace {
+namespace solutions {
+#include "docs/course/solutions/adam_step.cpp"
+#include "docs/course/solutions/cross_entropy.cpp"
+#include "docs/course/solutions/matmul_left.cpp"
+#include "docs/course/solutions/matmul_right.cpp"
+#include "docs/course/solutions/mean.cpp"
+}  // namespace solutions
 
 using course::View;
 
@@ -93,7 +100,7 @@ void plant_matrix(std::vector<Planted>& all) {
         ANSWERS(matmul_left));
   plant(all, "matmul_right",
         {"0 everywhere", "a factor is not transposed", "sum over the rows (the batch) is missing",
-         "sign is wrong", "mean over the rows", "db(0,1) is the first that is never written"},
+         "sign is wrong", "a mean instead of a sum", "db(0,1) is the first that is never written"},
         ANSWERS(matmul_right));
   plant(all, "cross_entropy",
         {"0 everywhere", "logits.extent(0) times too large", "sign is wrong", "large logits",

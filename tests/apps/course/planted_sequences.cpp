@@ -4,6 +4,14 @@
 
 namespace whisker {
 namespace {
+namespace solutions {
+#include "docs/course/solutions/attention.cpp"
+#include "docs/course/solutions/embedding.cpp"
+#include "docs/course/solutions/gradient_penalty.cpp"
+#include "docs/course/solutions/lstm.cpp"
+#include "docs/course/solutions/recomputed_block.cpp"
+#include "docs/course/solutions/rnn.cpp"
+}  // namespace solutions
 
 using course::View;
 

@@ -79,6 +79,13 @@ TEST(Chart, ValuesThatAreNearlyEqualHaveFewTicks) {
   EXPECT_LT(times(svg, "class=\"grid\""), 45);
 }
 
+TEST(Chart, NeighbouringTicksDiffer) {
+  const std::string svg = chart_svg(
+      {.title = "t", .series = {line_of("", std::vector{std::pair{0.0, 2.6315}, {1.0, 2.633}})}});
+  for (const char* tick : {">2.6315<", ">2.632<", ">2.6325<"})
+    EXPECT_EQ(times(svg, tick), 1) << tick;
+}
+
 TEST(Chart, BarsAndNothing) {
   const std::string bars =
       chart_svg({.title = "t",

@@ -66,7 +66,7 @@ TEST(Formula, ErrorsNameThePlace) {
   EXPECT_THAT(program_error("x; y"), HasSubstr("expected 'name = formula' before a semicolon"));
   EXPECT_THAT(program_error("h = x"), HasSubstr("the loss"));
   EXPECT_THAT(program_error("h = x;"), HasSubstr("the loss"));
-  EXPECT_THAT(program_error("1e999"), HasSubstr("within the range of f64"));
+  EXPECT_THAT(program_error("1e999"), HasSubstr("within the range of f64, got '1e999'."));
   EXPECT_THAT(program_error("2x"), HasSubstr("expected an operator after a number"));
   EXPECT_THAT(program_error(std::string(5000, '(')), HasSubstr("at most 100 nested brackets"));
   EXPECT_THAT(program_error(std::string(5000, '-')), HasSubstr("at most 100 nested signs"));

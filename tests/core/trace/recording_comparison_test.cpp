@@ -116,6 +116,14 @@ TEST(RecordingComparison, OtherShapesDifferAndOperatorsOfOneSideAreSaid) {
   EXPECT_FALSE(result.agrees(64));
   EXPECT_THAT(result.unmatched,
               ElementsAre("x is (2,2) in A, (4) in B", "A alone has 2 relu", "B alone has 2 abs"));
+  EXPECT_THAT(result.text(64, 0), HasSubstr("\nA and B differ: 1 tensor with another shape, of the "
+                                            "others differences of at most "));
+  Recording strange = recorded_step();
+  for (TapeEntry& entry : strange.entries) entry.name += "2";
+  const RecordingComparison nothing = RecordingComparison::of(recorded_step(), strange);
+  EXPECT_FALSE(nothing.agrees(64));
+  EXPECT_THAT(nothing.text(64, 0), HasSubstr("\nA and B have nothing to compare: no name, layer "
+                                             "and shape is in both\n"));
 }
 
 // As attention is on one device and not on another.

@@ -346,7 +346,8 @@ TEST(RunLog, DatesOfItsSessions) {
       "+01:00\n"
       "continues at epoch 2, step 3\nresumed 2026-11-30 07:00:00 +01:00\nnothing to do: done\n");
   EXPECT_EQ(dates.began, "2026-11-28 08:45:28 +01:00");
-  EXPECT_THAT(dates.resumed, testing::ElementsAre("2026-11-29 07:00:00 +01:00"));
+  EXPECT_THAT(dates.resumed,
+              testing::ElementsAre("2026-11-29 07:00:00 +01:00, at epoch 2, step 3"));
   for (const char* edited : {"began yesterday", "began 2026-11-28 08:45:28 +01:00, or later",
                              "began 2026-11-28 08:45", "began 2026-11-28T08:45:28 +01:00"}) {
     EXPECT_EQ(dates_of_run(edited).began, "") << edited;
@@ -366,7 +367,7 @@ TEST(RunReport, SaysWhenTheRunBegan) {
                "run: 3\nbegan 2026-11-28 08:45:28 +01:00\nresumed 2026-11-29 09:00:00 +01:00\n"
                "continues at epoch 1, step 1\n");
   EXPECT_THAT(page(), HasSubstr("The run began on 2026-11-28 08:45:28 +01:00. It was resumed on "
-                                "2026-11-29 09:00:00 +01:00."));
+                                "2026-11-29 09:00:00 +01:00, at epoch 1, step 1."));
   EXPECT_THAT(page(), Not(HasSubstr("TensorBoard")));
 }
 

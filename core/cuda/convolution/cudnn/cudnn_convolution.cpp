@@ -7,10 +7,8 @@ namespace {
 constexpr int64_t x_id = 1, w_id = 2, b_id = 3, y_id = 4, residual_id = 5;
 constexpr int64_t conv_id = 6, added_id = 7, sum_id = 8;  // between operations
 
-constexpr size_t most_proposals = 64;  // the heuristics offer about forty
-
 cudnn::TensorSpec output_of(const Conv2dGeometry& g, int64_t id) {
-  return {.id = id, .n = g.n, .h = g.h_out, .w = g.w_out, .c = g.c_out, .dtype = g.dtype};
+  return cudnn::nhwc(id, {g.n, g.h_out, g.w_out, g.c_out}, g.dtype);
 }
 
 bool in_graph(const ConvolutionRequest& r) {
@@ -23,19 +21,18 @@ bool in_graph(const ConvolutionRequest& r) {
 
 // y = f(x * w + residual + b), f32 until the result is stored. cuDNN 9.19 has engines for this
 // order of the two, and none for the other.
-void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
-             const ConvolutionRequest& request, const cudnn::Descriptor& x,
-             const cudnn::Descriptor& w, const cudnn::Descriptor& y) {
+void forward(cudnn::OperationGraph& graph, const ConvolutionRequest& request,
+             const cudnn::Descriptor& x, const cudnn::Descriptor& w, const cudnn::Descriptor& y) {
   const Conv2dGeometry& g = request.geometry;
   const bool active = g.activation.kind != Activation::none;
   const auto between = [&](int64_t id) -> const cudnn::Descriptor& {
-    cudnn::TensorSpec spec_between = output_of(g, id);
-    spec_between.dtype = DType::f32;
-    spec_between.is_virtual = true;
-    return graph.tensor(spec_between);
+    cudnn::TensorSpec spec = output_of(g, id);
+    spec.dtype = DType::f32;
+    spec.is_virtual = true;
+    return graph.tensor(spec);
   };
   const cudnn::Descriptor& conv = request.has_epilogue() ? between(conv_id) : y;
-  graph.convolution(ConvolutionPass::forward, spec, x, w, conv);
+  graph.convolution(ConvolutionPass::forward, g, x, w, conv);
   const cudnn::Descriptor* last = &conv;
   if (request.residual) {
     const cudnn::Descriptor& residual = graph.tensor(output_of(g, residual_id));
@@ -44,7 +41,7 @@ void forward(cudnn::OperationGraph& graph, const cudnn::ConvolutionSpec& spec,
     last = &added;
   }
   if (g.bias) {
-    const cudnn::Descriptor& b = graph.tensor({.id = b_id, .c = g.c_out, .dtype = g.dtype});
+    const cudnn::Descriptor& b = graph.tensor(cudnn::nhwc(b_id, {1, 1, 1, g.c_out}, g.dtype));
     const cudnn::Descriptor& sum = active ? between(sum_id) : y;
     graph.pointwise(CUDNN_POINTWISE_ADD, *last, b, sum);
     last = &sum;
@@ -59,30 +56,23 @@ std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Targ
   const Conv2dGeometry& g = request.geometry;
   if (!in_graph(request)) return nullptr;
   auto graph = std::make_shared<cudnn::OperationGraph>(target);
-  const cudnn::ConvolutionSpec spec{.stride = {g.stride_h, g.stride_w},
-                                    .dilation = {g.dilation_h, g.dilation_w},
-                                    .before = {g.pad_top, g.pad_left},
-                                    .after = {g.pad_bottom, g.pad_right}};
-  const cudnn::Descriptor& x =
-      graph->tensor({.id = x_id, .n = g.n, .h = g.h, .w = g.w, .c = g.c, .dtype = g.dtype});
-  const cudnn::Descriptor& w = graph->tensor({.id = w_id,
-                                              .n = g.c_out,
-                                              .h = g.kernel_h,
-                                              .w = g.kernel_w,
-                                              .c = g.c / g.groups,
-                                              .dtype = g.dtype});
+  const cudnn::Descriptor& x = graph->tensor(cudnn::nhwc(x_id, {g.n, g.h, g.w, g.c}, g.dtype));
+  const cudnn::Descriptor& w =
+      graph->tensor(cudnn::nhwc(w_id, {g.c_out, g.kernel_h, g.kernel_w, g.c / g.groups}, g.dtype));
   const cudnn::Descriptor& y = graph->tensor(output_of(g, y_id));
   if (request.pass == ConvolutionPass::forward) {
-    forward(*graph, spec, request, x, w, y);
+    forward(*graph, request, x, w, y);
   } else {
-    graph->convolution(request.pass, spec, x, w, y);
+    graph->convolution(request.pass, g, x, w, y);
   }
   if (!graph->finalize()) return nullptr;
   return graph;
 }
 
-bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes,
-                bool deterministic) {
+ConvolutionAlgorithmPointer cudnn_convolution(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                              const ConvolutionRequest& request,
+                                              const cudnn::EngineChoice& engine,
+                                              bool deterministic) {
   using cudnn::note;
   cudnn::NumericalNotes refused =
       note(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) | note(CUDNN_NUMERICAL_NOTE_FFT) |
@@ -93,37 +83,19 @@ bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes,
         note(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) | note(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   }
   if (deterministic) refused |= note(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
-  return (notes & refused) == 0;
-}
-
-std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
-                                                     const ConvolutionRequest& request,
-                                                     cudnnBackendHeurMode_t heuristic,
-                                                     bool deterministic) {
-  std::vector<cudnn::EngineChoice> engines;
-  for (cudnn::Proposal& proposal : cudnn::proposals(graph, heuristic, most_proposals)) {
-    if (admissible(request, proposal.notes, deterministic)) {
-      engines.push_back(std::move(proposal.choice));
-    }
-  }
-  return engines;
-}
-
-std::unique_ptr<CudnnConvolution> CudnnConvolution::make(
-    std::shared_ptr<const cudnn::OperationGraph> graph, const ConvolutionRequest& request,
-    const cudnn::EngineChoice& engine) {
-  auto plan = cudnn::Plan::make(std::move(graph), engine);
+  const std::shared_ptr<const cudnn::Plan> plan =
+      cudnn::Plan::make(std::move(graph), engine, refused);
   if (!plan) return nullptr;
-  return std::unique_ptr<CudnnConvolution>(new CudnnConvolution(std::move(plan), request));
-}
-
-void CudnnConvolution::run(const KernelSite& /*site*/, const ConvolutionOperands& operands,
-                           void* workspace) const {
-  std::vector<cudnn::Binding> bindings{{x_id, operands.x}, {w_id, operands.w}, {y_id, operands.y}};
-  const bool biased = request_.pass == ConvolutionPass::forward && request_.geometry.bias;
-  if (biased) bindings.push_back({b_id, operands.b});
-  if (request_.residual) bindings.push_back({residual_id, const_cast<void*>(operands.residual)});
-  plan_->execute(bindings, workspace);
+  const bool biased = request.pass == ConvolutionPass::forward && request.geometry.bias;
+  const auto run = [plan, biased, residual = request.residual](
+                       const KernelSite&, const ConvolutionOperands& o, void* workspace) {
+    std::vector<cudnn::Binding> bindings{{x_id, o.x}, {w_id, o.w}, {y_id, o.y}};
+    if (biased) bindings.push_back({b_id, o.b});
+    if (residual) bindings.push_back({residual_id, const_cast<void*>(o.residual)});
+    plan->execute(bindings, workspace);
+  };
+  return std::make_unique<FunctionAlgorithm<ConvolutionOperands>>(engine.text(), run,
+                                                                  plan->workspace_bytes());
 }
 
 }  // namespace whisker::cuda

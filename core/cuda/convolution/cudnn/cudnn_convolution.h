@@ -19,44 +19,12 @@ namespace whisker::cuda {
 std::shared_ptr<const cudnn::OperationGraph> convolution_graph(const cudnn::Target& target,
                                                                const ConvolutionRequest& request);
 
-/// True when an engine with these notes sums in f32, uses neither transforms (Winograd, FFT: larger
-/// rounding errors) nor tf32 unless allowed, and is deterministic where `deterministic`.
-bool admissible(const ConvolutionRequest& request, cudnn::NumericalNotes notes, bool deterministic);
-
-/// One heuristic's admissible() proposals for the graph.
-std::vector<cudnn::EngineChoice> convolution_engines(const cudnn::OperationGraph& graph,
-                                                     const ConvolutionRequest& request,
-                                                     cudnnBackendHeurMode_t heuristic,
-                                                     bool deterministic);
-
-class CudnnConvolution final : public ConvolutionAlgorithm {
- public:
-  /// Null when the engine does not support the graph.
-  static std::unique_ptr<CudnnConvolution> make(std::shared_ptr<const cudnn::OperationGraph> graph,
-                                                const ConvolutionRequest& request,
-                                                const cudnn::EngineChoice& engine);
-
-  std::string name() const override { return plan_->choice().text(); }
-  int64_t workspace_bytes() const override { return plan_->workspace_bytes(); }
-  cudnn::NumericalNotes notes() const { return plan_->notes(); }
-  void run(const KernelSite& site, const ConvolutionOperands& operands,
-           void* workspace) const override;
-
- private:
-  CudnnConvolution(std::unique_ptr<cudnn::Plan> plan, const ConvolutionRequest& request)
-      : plan_(std::move(plan)), request_(request) {}
-
-  std::unique_ptr<cudnn::Plan> plan_;
-  ConvolutionRequest request_;
-};
-
-/// The request with equal padding, whose x is larger by the difference between the padding at the
-/// end and that at the start.
-ConvolutionRequest padded_evenly(ConvolutionRequest request);
-
-/// `algorithm`, which computes padded_evenly(request), as one for `request`. Not for
-/// requests fused with a norm.
-ConvolutionAlgorithmPointer pad_around(const ConvolutionRequest& request,
-                                       ConvolutionAlgorithmPointer algorithm);
+/// The engine's algorithm, whose name is the engine's text. Null unless the engine supports the
+/// graph, sums in f32, uses neither transforms (Winograd, FFT: larger rounding errors) nor tf32
+/// unless allowed, and is deterministic where `deterministic`.
+ConvolutionAlgorithmPointer cudnn_convolution(std::shared_ptr<const cudnn::OperationGraph> graph,
+                                              const ConvolutionRequest& request,
+                                              const cudnn::EngineChoice& engine,
+                                              bool deterministic);
 
 }  // namespace whisker::cuda

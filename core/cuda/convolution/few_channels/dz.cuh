@@ -1,13 +1,12 @@
-// dz, the gradient of a convolution's result, computed where it is read: f'(y) dy, and with pooling
+// dz, the gradient of a convolution's result, computed where it is read: relu's, and with pooling
 // only at each window's argmax. See Note [Few-channel convolutions].
 #pragma once
 
-#include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/convolution/few_channels/patch.cuh"
+#include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/device_code/async_copy.cuh"
+#include "core/cuda/device_code/packed.cuh"
 
 #include <cstdint>
-#include <type_traits>
 
 namespace whisker::cuda {
 
@@ -15,54 +14,8 @@ namespace whisker::cuda {
 template <class T>
 struct GradientOperands {
   const T* dy;            // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
-  const T* y;             // like dy: f's result; null without an activation
+  const T* y;             // like dy: relu's result; null without it
   const uint8_t* argmax;  // like dy, pooled: see core/cuda/ops/launchers.h
-  LeakyRelu activation;
-};
-
-template <class T>
-GradientOperands<T> gradient_operands(ActivationSpec f, const ConvolutionOperands& operands) {
-  return {.dy = static_cast<const T*>(operands.y),
-          .y = is_leaky_relu(f.kind) ? static_cast<const T*>(operands.output) : nullptr,
-          .argmax = static_cast<const uint8_t*>(operands.argmax),
-          .activation = leaky_relu_of(f)};
-}
-
-/// Adjacent channels of the operands as packed words: single elements would need twice the
-/// registers.
-template <class T, bool Pooled>
-struct GradientPack {
-  static constexpr int width = pack_size<T>;
-  uint4 dy = {}, y = {};
-  std::conditional_t<width == 8, uint2, uint32_t> argmax = {};
-
-  /// Loads from element `at` on.
-  __device__ static GradientPack load(const GradientOperands<T>& from, int64_t at) {
-    GradientPack pack;
-    pack.dy = *reinterpret_cast<const uint4*>(from.dy + at);
-    if (from.y) pack.y = *reinterpret_cast<const uint4*>(from.y + at);
-    if (Pooled) pack.argmax = *reinterpret_cast<const decltype(argmax)*>(from.argmax + at);
-    return pack;
-  }
-  /// f'(y) dy.
-  __device__ void apply_slope(LeakyRelu f, float (&values)[width]) const {
-#pragma unroll
-    for (int c = 0; c < width; ++c) {
-      values[c] = f.gradient(to_f32(reinterpret_cast<const Pack<T, width>&>(y).at[c]),
-                             to_f32(reinterpret_cast<const Pack<T, width>&>(dy).at[c]));
-    }
-  }
-  /// dz of those `values`: pooled, at `position` of the window.
-  __device__ Pack<T, width> at_position(int position, const float (&values)[width]) const {
-    Pack<T, width> dz;
-#pragma unroll
-    for (int c = 0; c < width; ++c) {
-      const bool here =
-          !Pooled || reinterpret_cast<const Pack<uint8_t, width>&>(argmax).at[c] == position;
-      dz.at[c] = operand(from_f32<T>(here ? values[c] : 0.0f));
-    }
-    return dz;
-  }
 };
 
 /// Elements between adjacent positions of dz in shared memory, free of bank conflicts.
@@ -124,26 +77,44 @@ template <class T, int Filters, bool Pooled>
 __device__ void fill_dz(const ConvTiling& p, const ConvTile& tile, const GradientOperands<T>& from,
                         T* dz, float (&db)[pack_size<T>]) {
   using Items = GradientItems<T, Filters, Pooled>;
-  using Loaded = GradientPack<T, Pooled>;
-  constexpr int step = Items::step;
+  constexpr int step = Items::step, width = Items::width;
   static_assert(block_threads % Items::packs == 0);
+  // Packed words: single elements would need twice the registers.
+  struct Loaded {
+    uint4 dy = {}, y = {~0u, ~0u, ~0u, ~0u};  // NaN: relu's gradient passes
+    PackBytes<uint8_t, width> argmax = {};
+  };
   const Items items(p, tile);
   const auto load = [&](int item) {
+    Loaded loaded;
     const int64_t at = items.offset(item);
-    return at < 0 ? Loaded{} : Loaded::load(from, at);
+    if (at < 0) return loaded;
+    loaded.dy = load_pack_bytes<width>(from.dy, at);
+    if (from.y) loaded.y = load_pack_bytes<width>(from.y, at);
+    if (Pooled) loaded.argmax = load_pack_bytes<width>(from.argmax, at);
+    return loaded;
   };
   for_each_item<Pooled ? 2 : 4>(items.count(), load, [&](int item, const Loaded& loaded) {
-    float values[Items::width];
-    loaded.apply_slope(from.activation, values);
+    uint4 bytes = loaded.dy;
+    auto* const words = reinterpret_cast<uint32_t*>(&bytes);
+    const auto* const of_y = reinterpret_cast<const uint32_t*>(&loaded.y);
 #pragma unroll
-    for (int c = 0; c < Items::width; ++c) db[c] += values[c];
+    for (int i = 0; i < 4; ++i) words[i] &= not_below_or_zero<T>(of_y[i]);
+    float values[width];
+    to_floats<T>(bytes, values);
+#pragma unroll
+    for (int c = 0; c < width; ++c) {
+      db[c] += values[c];
+      if constexpr (sizeof(T) == 4) words[c] = __float_as_uint(mma_operand(values[c]));
+    }
+    const auto pack = unpack<T, width>(bytes);
 #pragma unroll
     for (int position = 0; position < step * step; ++position) {
       const int at = (items.row(item) * step + position / 2) * p.tile_columns +
                      items.column(item) * step + position % 2;
-      *reinterpret_cast<Pack<T, Items::width>*>(dz + at * dz_pitch<Filters> +
-                                                Items::channel(item)) =
-          loaded.at_position(position, values);
+      auto* const to =
+          reinterpret_cast<Pack<T, width>*>(dz + at * dz_pitch<Filters> + Items::channel(item));
+      *to = Pooled ? where_argmax(pack, unpack<uint8_t, width>(loaded.argmax), position) : pack;
     }
   });
 }

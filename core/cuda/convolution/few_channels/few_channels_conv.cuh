@@ -11,6 +11,7 @@
 
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/device_code/launch.h"
+#include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
 #include "core/cuda/runtime/check.h"
@@ -55,26 +56,6 @@ __device__ inline ConvTile tile_of(const ConvTiling& p, int tile) {
           .column = across * p.tile_columns};
 }
 
-/// The supported activations: none, relu and leaky_relu. With all others, unrolled over a lane's
-/// elements, the code would not fit the instruction cache.
-struct LeakyRelu {
-  bool flat;    // 0 below 0: relu
-  float slope;  // else the slope there
-
-  __device__ float operator()(float x) const {
-    return x < 0 ? (flat ? 0.0f : slope * x) : x;  // keeps NaN
-  }
-  /// f'(x) dy, of y = f(x).
-  __device__ float gradient(float y, float dy) const {
-    if (flat) return y <= 0 ? 0.0f : dy;
-    return y > 0 ? dy : slope * dy;
-  }
-};
-inline LeakyRelu leaky_relu_of(ActivationSpec f) {
-  return {.flat = f.kind == Activation::relu,
-          .slope = f.kind == Activation::leaky_relu ? f.slope : 1.0f};
-}
-
 /// Rows of the patch and elements per row, even, including the last column's last unit.
 template <class S>
 __host__ __device__ constexpr int patch_rows(int tile_rows) {
@@ -85,6 +66,59 @@ __host__ __device__ constexpr int patch_pitch(int tile_columns) {
   return ((tile_columns - 1) * S::stride * S::channels + 8 * S::units + 1) / 2 * 2;
 }
 
+/// Divides small numbers by one that is only known at run time: exact while number and quotient
+/// times divisor stay below 2^20.
+class SmallDivisor {
+ public:
+  __device__ explicit SmallDivisor(int divisor) : inverse_(1.0f / static_cast<float>(divisor)) {}
+  __device__ int quotient(int number) const {
+    return static_cast<int>((static_cast<float>(number) + 0.5f) * inverse_);
+  }
+
+ private:
+  float inverse_;
+};
+
+/// Calls use(item, load(item)) for items 0 to count - 1, split over the block's threads: each
+/// starts `Together` loads before it uses the first. load() is also called with items from count
+/// on.
+template <int Together, class Load, class Use>
+__device__ void for_each_item(int count, const Load& load, const Use& use) {
+  for (int first = static_cast<int>(threadIdx.x); first < count;
+       first += Together * block_threads) {
+    decltype(load(0)) loaded[Together];
+#pragma unroll
+    for (int k = 0; k < Together; ++k) loaded[k] = load(first + k * block_threads);
+#pragma unroll
+    for (int k = 0; k < Together; ++k) {
+      const int item = first + k * block_threads;
+      if (item < count) use(item, loaded[k]);
+    }
+  }
+}
+
+/// Fills the patch of `tile` from x (N,H,W,C); `shifted`, when not null, gets a copy one
+/// element to the left, so that pairs at odd elements can be read as one word.
+template <class S, class T>
+__device__ void fill_patch(const ConvTiling& p, const ConvTile& tile, const T* x, T* patch,
+                           T* shifted) {
+  const int pitch = patch_pitch<S>(p.tile_columns), row_elements = p.w * S::channels;
+  const int first_row = tile.row * S::stride - p.pad_top;
+  const int first = (tile.column * S::stride - p.pad_left) * S::channels;
+  const SmallDivisor by_pitch(pitch);
+  const auto load = [&](int item) {
+    const int patch_row = by_pitch.quotient(item), row = first_row + patch_row;
+    const int at = first + item - patch_row * pitch;
+    if (row < 0 || row >= p.h || at < 0 || at >= row_elements) return from_f32<T>(0.0f);
+    return x[(int64_t{tile.image} * p.h + row) * row_elements + at];
+  };
+  for_each_item<8>(patch_rows<S>(p.tile_rows) * pitch, load, [&](int item, T element) {
+    const T value = mma_operand(element);
+    patch[item] = value;
+    if (shifted && item > 0) shifted[item - 1] = value;
+  });
+}
+
 // The host's side: the compiled shapes, and the tiles of the output.
 
 template <class... Shapes>
@@ -93,32 +127,34 @@ inline constexpr ConvShapes<ConvShape<1, 3, 1>, ConvShape<3, 3, 1>, ConvShape<3,
                             ConvShape<3, 7, 2>>
     few_channels_shapes{};
 
-/// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request`, which must have
-/// one of the shapes; filters are its c_out rounded up to 32 or 64. Large kernels exist for 16-bit
-/// types only.
+/// Calls fn.operator()<element type, ConvShape, filters, pooled>() for `request` where it has one
+/// of the shapes; false where it has none. Filters are 32 or 64, without pooling also any other
+/// multiple of 8 below, which is rounded up. Large kernels exist for 16-bit types only, pooling for
+/// a stride of 1.
 template <class Fn>
-void visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
+bool visit_few_channels(const ConvolutionRequest& request, const Fn& fn) {
   const Conv2dGeometry& g = request.geometry;
   const auto visited = [&]<class T, class S, int Filters>() {
-    if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
-      if (g.c != S::channels || g.kernel_h != S::kernel || g.stride_h != S::stride) return false;
-      if (g.c_out > Filters) return false;
-      if constexpr (S::stride == 1) {
-        if (request.pooled) return fn.template operator()<T, S, Filters, true>(), true;
-      }
-      return fn.template operator()<T, S, Filters, false>(), true;
-    } else {
+    const bool rounded = g.c_out < Filters && g.c_out % 8 == 0 && !request.pooled;
+    if (g.c != S::channels || g.kernel_h != S::kernel || g.kernel_w != S::kernel ||
+        g.stride_h != S::stride || g.stride_w != S::stride || (g.c_out != Filters && !rounded)) {
       return false;
     }
+    if constexpr (S::kernel <= 3 || sizeof(T) == 2) {
+      if (!request.pooled) return fn.template operator()<T, S, Filters, false>(), true;
+      if constexpr (S::stride == 1) return fn.template operator()<T, S, Filters, true>(), true;
+    }
+    return false;
   };
   const auto visit = [&]<class T, class... Shapes>(ConvShapes<Shapes...>) {
     return ((visited.template operator()<T, Shapes, 32>() ||
              visited.template operator()<T, Shapes, 64>()) ||
             ...);
   };
-  visit_real(g.dtype, [&]<class T>() {
-    if (!visit.template operator()<T>(few_channels_shapes)) fail_few_channels(request);
-  });
+  bool found = false;
+  visit_real(g.dtype,
+             [&]<class T>() { found = visit.template operator()<T>(few_channels_shapes); });
+  return found;
 }
 
 /// Launches `kernel` with `bytes` of shared memory, also beyond the 48 KiB default.
@@ -126,9 +162,7 @@ template <class... Parameters, class... Arguments>
 void launch_few_channels(const KernelSite& site, size_t bytes, int blocks,
                          void (*kernel)(Parameters...), const Arguments&... arguments) {
   allow_shared_memory(kernel, bytes);
-  const LaunchTarget target{
-      .stream = site.stream, .capability = site.capability, .shared_bytes = bytes};
-  launch_pdl(target, static_cast<unsigned>(blocks), block_threads, kernel, arguments...);
+  launch_pdl(site, {static_cast<unsigned>(blocks), block_threads, bytes}, kernel, arguments...);
   check_launch("few-channel convolution");
 }
 
@@ -154,14 +188,6 @@ inline ConvTiling conv_tiling(const Conv2dGeometry& g, int positions) {
   p.tile_rows = std::min((p.h_out + 1) / 2 * 2, positions / p.tile_columns / 2 * 2);
   p.tiles_across = (p.w_out + p.tile_columns - 1) / p.tile_columns;
   p.tiles_down = (p.h_out + p.tile_rows - 1) / p.tile_rows;
-  return p;
-}
-
-/// Only the tile size; all else is 0.
-constexpr ConvTiling one_tile(int rows, int columns) {
-  ConvTiling p{};
-  p.tile_rows = rows;
-  p.tile_columns = columns;
   return p;
 }
 

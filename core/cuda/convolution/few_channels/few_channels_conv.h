@@ -7,30 +7,14 @@
 
 #include "core/cuda/convolution/convolution.h"
 
-#include <string_view>
-
 namespace whisker::cuda {
-
-/// True for relu and leaky_relu, the activations that few-channel kernels apply.
-constexpr bool is_leaky_relu(Activation kind) {
-  return kind == Activation::relu || kind == Activation::leaky_relu;
-}
-
-inline constexpr std::string_view few_channels_name = "few_channels";
-
-/// Shared memory that a block may have on every GPU from compute capability 8.0 on.
-inline constexpr size_t few_channels_shared_bytes = 99 * 1024;
-/// Most blocks with partial sums of a weight gradient: two per multiprocessor of a large GPU.
-inline constexpr int few_channels_most_blocks = 264;
 
 /// The few-channel kernel for `request`. Null for other shapes, gradients of the input, f32 without
 /// tf32, and GPUs before compute capability 8.0.
 ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
                                               const KernelSite& site);
 
-// Its launchers; for any other `request` they call fail_few_channels().
-
-[[noreturn]] void fail_few_channels(const ConvolutionRequest& request);
+// Its launchers.
 
 void few_channels_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                           const KernelSite& site);

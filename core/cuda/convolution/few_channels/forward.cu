@@ -6,7 +6,6 @@
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
 #include "core/cuda/convolution/few_channels/fragments.cuh"
-#include "core/cuda/convolution/few_channels/patch.cuh"
 #include "core/cuda/device_code/mma.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 
@@ -23,7 +22,9 @@ struct ForwardArguments {
   const T* b;       // (c_out) or null
   T* y;             // (N, h_out, w_out, c_out), or pooled: (N, h_out / 2, w_out / 2, c_out)
   uint8_t* argmax;  // of the pooled y, or null
-  LeakyRelu activation;
+  bool relu;
+
+  __device__ float activated(float z) const { return relu && z < 0 ? 0.0f : z; }  // keeps NaN
 };
 
 /// One unit of A: the taps of a lane's position in tile row g (`low`) and g + 8 (`high`).
@@ -116,13 +117,13 @@ __device__ void store_positions(const ConvTiling& p, int image, int i, int j,
     if (i >= p.h_out || column >= p.w_out) continue;
     const int64_t at = ((int64_t{image} * p.h_out + i) * p.w_out + column) * p.c_out;
     store_channels<T, T, Tiles>(arguments.y + at, p.c_out, [&](int c) {
-      return from_f32<T>(arguments.activation(acc[c / 2][2 * half + c % 2] + bias[c]));
+      return from_f32<T>(arguments.activated(acc[c / 2][2 * half + c % 2] + bias[c]));
     });
   }
 }
 
 /// Window (i, j) of an image from the tiles of its two rows. The maximum is taken before the
-/// activation: all supported ones are monotonic.
+/// activation, which is monotonic.
 template <class T, int Tiles>
 __device__ void store_windows(const ConvTiling& p, int image, int i, int j,
                               const float (&upper)[Tiles][4], const float (&lower)[Tiles][4],
@@ -145,7 +146,7 @@ __device__ void store_windows(const ConvTiling& p, int image, int i, int j,
         position = static_cast<uint8_t>(k);
       }
     }
-    values[c] = arguments.activation(largest + bias[c]);
+    values[c] = arguments.activated(largest + bias[c]);
     argmax[c] = position;
   }
   const int64_t at = ((int64_t{image} * (p.h_out / 2) + i) * (p.w_out / 2) + j) * p.c_out;
@@ -261,12 +262,13 @@ void few_channels_forward(const ConvolutionRequest& request, const ConvolutionOp
   const auto launch = [&]<class T, class S, int Filters, bool Pooled>() {
     constexpr int tiles = Filters / 8;
     const ConvTiling p = conv_tiling(request.geometry, S::stride == 1 ? 1024 : 512);
-    const ForwardArguments<T> arguments{.x = static_cast<const T*>(operands.x),
-                                        .w = static_cast<const T*>(operands.w),
-                                        .b = static_cast<const T*>(operands.b),
-                                        .y = static_cast<T*>(operands.y),
-                                        .argmax = static_cast<uint8_t*>(operands.argmax),
-                                        .activation = leaky_relu_of(request.geometry.activation)};
+    const ForwardArguments<T> arguments{
+        .x = static_cast<const T*>(operands.x),
+        .w = static_cast<const T*>(operands.w),
+        .b = static_cast<const T*>(operands.b),
+        .y = static_cast<T*>(operands.y),
+        .argmax = static_cast<uint8_t*>(operands.argmax),
+        .relu = request.geometry.activation.kind == Activation::relu};
     const size_t bytes = block_bytes<T, S, tiles>(p);
     const int blocks = std::min(tile_count(p), resident_blocks(site, bytes));
     launch_few_channels(site, bytes, blocks, few_channels_forward_kernel<T, S, tiles, Pooled>, p,

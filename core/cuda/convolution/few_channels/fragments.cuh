@@ -42,7 +42,7 @@ __device__ void fill_weights(const T* w, int c_out, uint32_t* fragments) {
     const int channel = LaneChannels<T>::of(tile, g);
     const int taps = channel < c_out ? S::row_taps : 0;
     const T* row = w + (channel * S::kernel + p) * S::row_taps;
-    const auto tap = [&](int k) { return k < taps ? operand(row[k]) : from_f32<T>(0.0f); };
+    const auto tap = [&](int k) { return k < taps ? mma_operand(row[k]) : from_f32<T>(0.0f); };
     if constexpr (sizeof(T) == 4) {
       fragments[i] = __float_as_uint(tap(8 * unit + t + 4 * reg));
     } else {

@@ -4,7 +4,6 @@
 #include "core/cuda/convolution/few_channels/dz.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.cuh"
 #include "core/cuda/convolution/few_channels/few_channels_conv.h"
-#include "core/cuda/convolution/few_channels/patch.cuh"
 #include "core/cuda/convolution/few_channels/warp_split.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/device_code/types.cuh"
@@ -16,13 +15,10 @@
 namespace whisker::cuda {
 namespace {
 
-template <class T>
-struct WeightsArguments {
-  const T* x;  // (N,H,W,C)
-  GradientOperands<T> dz;
-  bool wants_db;
-  float* sums;  // (blocks, c_out kernel kernel C + c_out)
-};
+/// Shared memory that a block may have on every GPU from compute capability 9.0 on.
+constexpr size_t most_shared_bytes = 99 * 1024;
+/// Most blocks with partial sums: two per multiprocessor of a large GPU.
+constexpr int most_blocks = 264;
 
 /// Adds the accumulators of the warps of one group, which split the positions, in order.
 template <int Tiles>
@@ -45,20 +41,21 @@ __device__ void add_warps(int position_groups, int groups, float (&acc)[Tiles][4
   }
 }
 
-/// A block sums over many tiles of the output, its warps over different positions, filters or
-/// kernel rows. A function of its own: within the kernel it spills more registers (CUDA 13.0).
+/// sums (blocks, c_out kernel kernel C + c_out), the last of db. A block sums over many tiles of
+/// the output, its warps over different positions, filters or kernel rows.
 template <class T, class S, int Filters, bool Pooled>
-__device__ void few_channels_weights_block(const ConvTiling& p,
-                                           const WeightsArguments<T>& arguments, uint32_t* memory) {
+__global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
+    few_channels_weights_kernel(ConvTiling p, const T* x, GradientOperands<T> from, bool wants_db,
+                                float* all_sums) {
+  wait_for_previous();
+  extern __shared__ __align__(16) uint32_t memory[];
   using Split = RowSplit<T, S, Filters>;
   const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
   T* const dz = reinterpret_cast<T*>(memory);
   T* const patch = dz + dz_elements<Filters>(p);
-  // Copies without registers where nothing is computed on the way.
-  const bool copies_dz = sizeof(T) == 2 && !Pooled && !arguments.dz.y && !arguments.wants_db;
-  const bool copies_patch =
-      copies_dz && p.w * S::channels % 8 == 0 && reinterpret_cast<uintptr_t>(arguments.x) % 16 == 0;
-  const int pitch = copies_patch ? copied_pitch<S>(p.tile_columns) : patch_pitch<S>(p.tile_columns);
+  // Copied without registers where nothing is computed on the way.
+  const bool copies_dz = sizeof(T) == 2 && !Pooled && !from.y && !wants_db;
+  const int pitch = patch_pitch<S>(p.tile_columns);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp % Split::groups, part = warp / Split::groups;
   static_assert(Split::groups * Split::position_groups == block_warps);
@@ -69,17 +66,12 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
   for (int at = block; at < tiles; at += blocks) {
     const ConvTile tile = tile_of(p, at);
     __syncthreads();  // all threads have read the last tile
-    int skipped = 0;  // elements before the patch in its rows
-    if (copies_dz) copy_dz<T, Filters>(p, tile, arguments.dz.dy, dz);
-    if (copies_patch) {
-      skipped = copy_patch<S>(p, tile, arguments.x, patch);
-    } else {
-      fill_patch<S, T>(p, tile, arguments.x, patch, nullptr);
-    }
+    if (copies_dz) copy_dz<T, Filters>(p, tile, from.dy, dz);
+    fill_patch<S, T>(p, tile, x, patch, nullptr);
     if (copies_dz) {
       wait_for_copies();
     } else {
-      fill_dz<T, Filters, Pooled>(p, tile, arguments.dz, dz, db);
+      fill_dz<T, Filters, Pooled>(p, tile, from, dz, db);
     }
     __syncthreads();
     const int steps_across = p.tile_columns / 16;
@@ -87,15 +79,15 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
     for (int step = part; step < steps; step += Split::position_groups) {
       const int row = step / steps_across, column = step % steps_across * 16;
       Split::multiply(dz + (row * p.tile_columns + column) * dz_pitch<Filters>,
-                      patch + skipped + row * S::stride * pitch + column * S::stride * S::channels,
-                      pitch, group, acc);
+                      patch + row * S::stride * pitch + column * S::stride * S::channels, pitch,
+                      group, acc);
     }
   }
 
   float* const scratch = reinterpret_cast<float*>(memory);
   add_warps(Split::position_groups, Split::groups, acc, scratch);
   const int weights = p.c_out * S::kernel * S::row_taps;
-  float* const sums = arguments.sums + int64_t{block} * (weights + p.c_out);
+  float* const sums = all_sums + int64_t{block} * (weights + p.c_out);
   if (part == 0) {
 #pragma unroll
     for (int i = 0; i < 4 * Split::tiles; ++i) {
@@ -119,18 +111,10 @@ __device__ void few_channels_weights_block(const ConvTiling& p,
   }
 }
 
-template <class T, class S, int Filters, bool Pooled>
-__global__ void __launch_bounds__(block_threads, blocks_per_multiprocessor)
-    few_channels_weights_kernel(ConvTiling p, WeightsArguments<T> arguments) {
-  wait_for_previous();
-  extern __shared__ __align__(16) uint32_t memory[];
-  few_channels_weights_block<T, S, Filters, Pooled>(p, arguments, memory);
-}
-
 /// Bytes of a tile's dz and patch.
 template <class T, class S, int Filters>
-constexpr size_t tile_bytes(const ConvTiling& p) {
-  const int patch = patch_rows<S>(p.tile_rows) * copied_pitch<S>(p.tile_columns);
+size_t tile_bytes(const ConvTiling& p) {
+  const int patch = patch_rows<S>(p.tile_rows) * patch_pitch<S>(p.tile_columns);
   return sizeof(T) * static_cast<size_t>(dz_elements<Filters>(p) + patch);
 }
 
@@ -138,8 +122,7 @@ constexpr size_t tile_bytes(const ConvTiling& p) {
 /// with 99 KiB.
 template <class T, class S, int Filters>
 ConvTiling weights_positions(const Conv2dGeometry& g, const KernelSite& site) {
-  const size_t most_bytes = site.capability >= 90 ? few_channels_shared_bytes : 48 * 1024;
-  static_assert(tile_bytes<T, S, Filters>(one_tile(2, 16)) <= 48 * 1024);
+  const size_t most_bytes = site.capability >= 90 ? most_shared_bytes : 48 * 1024;
   int positions = 512;
   while (positions > 32 && tile_bytes<T, S, Filters>(conv_tiling(g, positions)) > most_bytes) {
     positions -= 32;
@@ -149,7 +132,7 @@ ConvTiling weights_positions(const Conv2dGeometry& g, const KernelSite& site) {
 
 /// Bytes of a block's shared memory: the tile, later the sums of warps and of threads.
 template <class T, class S, int Filters>
-constexpr size_t weights_bytes(const ConvTiling& p) {
+size_t weights_bytes(const ConvTiling& p) {
   using Split = RowSplit<T, S, Filters>;
   constexpr size_t warp_sums =
       sizeof(float) * 32 * 4 * Split::tiles * Split::groups * (Split::position_groups / 2);
@@ -176,24 +159,24 @@ struct StoreGradients {
 int64_t few_channels_weights_workspace_bytes(const ConvolutionRequest& request) {
   const Conv2dGeometry& g = request.geometry;
   const int64_t sums = g.c_out * (g.kernel_h * g.kernel_w * g.c + 1);
-  return few_channels_most_blocks * sums * static_cast<int64_t>(sizeof(float));
+  return most_blocks * sums * static_cast<int64_t>(sizeof(float));
 }
 
 void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                           const KernelSite& site, void* workspace) {
   const Conv2dGeometry& g = request.geometry;
   const auto weights = static_cast<int>(g.c_out * g.kernel_h * g.kernel_w * g.c);
+  const void* const relu_result = g.activation.kind == Activation::relu ? operands.output : nullptr;
   visit_few_channels(request, [&]<class T, class S, int Filters, bool Pooled>() {
     const ConvTiling p = weights_positions<T, S, Filters>(g, site);
-    const int blocks = std::min(tile_count(p), few_channels_most_blocks);
-    const WeightsArguments<T> arguments{.x = static_cast<const T*>(operands.x),
-                                        .dz = gradient_operands<T>(g.activation, operands),
-                                        .wants_db = g.bias && operands.b,
-                                        .sums = static_cast<float*>(workspace)};
+    const int blocks = std::min(tile_count(p), most_blocks);
+    const GradientOperands<T> dz{.dy = static_cast<const T*>(operands.y),
+                                 .y = static_cast<const T*>(relu_result),
+                                 .argmax = static_cast<uint8_t*>(operands.argmax)};
     launch_few_channels(site, weights_bytes<T, S, Filters>(p), blocks,
-                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, arguments);
-    add_slices<float>({.stream = site.stream, .capability = site.capability}, workspace, blocks,
-                      weights + g.c_out,
+                        few_channels_weights_kernel<T, S, Filters, Pooled>, p, operands.x, dz,
+                        g.bias && operands.b, workspace);
+    add_slices<float>(site, workspace, blocks, weights + g.c_out,
                       StoreGradients<T>{weights, static_cast<T*>(operands.w),
                                         static_cast<T*>(g.bias ? operands.b : nullptr)});
   });

@@ -16,9 +16,8 @@
 // cuDNN's backward changes the reserve that its forward filled. An eager backward pass works on a
 // copy, since the same graph may run backward again (retain_graph). A captured pass, which is a
 // training step, needs none.
-#include "core/cuda/recurrent/cudnn/cudnn_recurrent_plan.h"
-#include "core/cuda/recurrent/recurrent_algorithms.h"
 #include "core/cuda/recurrent/recurrent_pass.h"
+#include "core/cuda/runtime/libraries.h"
 #include "core/cuda/runtime/streams.h"
 
 #include <utility>
@@ -46,7 +45,7 @@ struct Segments {
   int64_t reserve_bytes = 0;
 };
 
-Segments segments_of(RecurrentAlgorithms& algorithms, const RecurrentGeometry& g, bool training) {
+Segments segments_of(CudnnRecurrent& layers, const RecurrentGeometry& g) {
   const int64_t cells = g.lengths ? 1 : g.dropout > 0 ? g.directions : g.cells();
   Segments segments;
   int64_t& at = segments.reserve_bytes;
@@ -58,7 +57,7 @@ Segments segments_of(RecurrentAlgorithms& algorithms, const RecurrentGeometry& g
     own.layers = cells / own.directions;
     own.lengths = false;
     own.dropout = 0;
-    CudnnRecurrentPlan& plan = algorithms.plan(own, training);
+    CudnnRecurrentPlan& plan = layers.plan(own);
     segments.all.push_back({.geometry = own,
                             .first_cell = first,
                             .layer = layer,
@@ -76,10 +75,9 @@ Segments segments_of(RecurrentAlgorithms& algorithms, const RecurrentGeometry& g
 /// A level are the segments that read the same input.
 class CudnnPass : RecurrentPass {
  public:
-  CudnnPass(CudaDevice& device, const RecurrentGeometry& g, const RecurrentInputs& in,
-            const RecurrentOutputs& out)
-      : RecurrentPass(device, g, in, out),
-        segments_(segments_of(*device.recurrent, g, out.reserve.defined()).all) {}
+  CudnnPass(CudaDevice& device, CudnnRecurrent& layers, const RecurrentGeometry& g,
+            const RecurrentInputs& in, const RecurrentOutputs& out)
+      : RecurrentPass(device, g, in, out), segments_(segments_of(layers, g).all) {}
 
   void forward() {
     const void* input = x_;
@@ -187,8 +185,9 @@ class CudnnPass : RecurrentPass {
       kernels::flag_weights(stream_, g_.kind, g_.dtype, g_.hidden, w_ih.raw(), segment.features,
                             parameters[0].w_ih.raw(), width);
     }
-    kernels::batched_copy(segment.plan->copies(parameters, weights), kernels::CopyDirection::pack,
-                          stream_);
+    for (const auto& [unpacked, packed, bytes] : segment.plan->copies(parameters, weights)) {
+      copy_on_device(stream_, unpacked, packed, bytes);
+    }
     return call;
   }
 
@@ -242,12 +241,14 @@ class CudnnPass : RecurrentPass {
     if (g_.lengths && dw.defined()) wanted[0].w_ih = with_flag_columns(segment, dw);
     const int64_t bytes = segment.plan->weight_bytes();
     void* const dweights = memory.take(bytes);
-    const std::vector<kernels::Copy> copies = segment.plan->copies(wanted, dweights);
+    const auto copies = segment.plan->copies(wanted, dweights);
     if (copies.empty()) return;
     check(cudaMemsetAsync(dweights, 0, static_cast<size_t>(bytes), stream_),
           "clearing the weights' gradient");
     segment.plan->backward_weights(call, dweights);
-    kernels::batched_copy(copies, kernels::CopyDirection::unpack, stream_);
+    for (const auto& [unpacked, packed, part] : copies) {
+      copy_on_device(stream_, packed, unpacked, part);
+    }
     if (!g_.lengths || !dw.defined()) return;
     const auto row = static_cast<size_t>(segment.features * width_of(g_));
     const auto wide_row = static_cast<size_t>(segment.geometry.features * width_of(g_));
@@ -265,18 +266,27 @@ class CudnnPass : RecurrentPass {
 
 }  // namespace
 
+CudnnRecurrentPlan& CudnnRecurrent::plan(const RecurrentGeometry& g) {
+  for (const auto& known : plans_) {
+    if (known->computes(g, tf32())) return *known;
+  }
+  for (const char* part : {"ops", "adv"}) open_cudnn_part(part);
+  return *plans_.emplace_back(
+      std::make_unique<CudnnRecurrentPlan>(context_, allocator_, g, tf32()));
+}
+
 int64_t CudnnRecurrent::reserve_bytes(const RecurrentGeometry& g) {
-  return segments_of(*device_.recurrent, g, true).reserve_bytes;
+  return segments_of(*this, g).reserve_bytes;
 }
 
 void CudnnRecurrent::forward(const RecurrentGeometry& g, const RecurrentInputs& in,
                              const RecurrentOutputs& out) {
-  CudnnPass(device_, g, in, out).forward();
+  CudnnPass(device_, *this, g, in, out).forward();
 }
 
 void CudnnRecurrent::backward(const RecurrentGeometry& g, const RecurrentInputs& in,
                               const RecurrentOutputs& out, const RecurrentGradients& gradients) {
-  CudnnPass(device_, g, in, out).backward(gradients);
+  CudnnPass(device_, *this, g, in, out).backward(gradients);
 }
 
 }  // namespace whisker::cuda

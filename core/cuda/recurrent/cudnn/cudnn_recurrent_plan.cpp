@@ -54,9 +54,8 @@ void describe_steps(cudnnRNNDataDescriptor_t descriptor, const RecurrentGeometry
 }  // namespace
 
 CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
-                                       const RecurrentGeometry& g,
-                                       const CudnnRecurrentAlgorithm& algorithm, bool tf32)
-    : context_(context), g_(g), name_(algorithm.name) {
+                                       const RecurrentGeometry& g, bool tf32)
+    : context_(context), g_(g), tf32_(tf32) {
   if (g.projection >= g.hidden) {
     fail(ErrorKind::usage,
          "recurrent: on a GPU a projection is smaller than hidden, got {} for {} hidden units.",
@@ -66,7 +65,7 @@ CudnnRecurrentPlan::CudnnRecurrentPlan(Context& context, Allocator& allocator,
   cudnn::check(cudnnSetDropoutDescriptor(dropout_.raw(), handle, 0, nullptr, 0, 0),
                "cudnnSetDropoutDescriptor");
   cudnn::check(cudnnSetRNNDescriptor_v8(
-                   rnn_.raw(), algorithm.id, mode_of(g.kind),
+                   rnn_.raw(), CUDNN_RNN_ALGO_STANDARD, mode_of(g.kind),
                    g.bias ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_NO_BIAS,
                    g.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                    CUDNN_LINEAR_INPUT, data_type(g.dtype), CUDNN_DATA_FLOAT, math_of(g, tf32),
@@ -128,17 +127,26 @@ void CudnnRecurrentPlan::find_regions(Allocator& allocator) {
       add(2 * gates, 0, &RecurrentParameters::w_hr, g_.projection * g_.hidden, nullptr);
     }
   }
+  std::ranges::sort(regions_, {}, &WeightRegion::at);
 }
 
-std::vector<kernels::Copy> CudnnRecurrentPlan::copies(std::span<const RecurrentParameters> cells,
-                                                      void* weights) const {
-  std::vector<kernels::Copy> copies;
+std::vector<CudnnRecurrentPlan::Copy> CudnnRecurrentPlan::copies(
+    std::span<const RecurrentParameters> cells, void* weights) const {
+  std::vector<Copy> copies;
   for (const WeightRegion& region : regions_) {
     const Tensor& tensor = cells[region.cell].*region.member;
     if (!tensor.defined()) continue;
-    copies.push_back({.unpacked = static_cast<char*>(tensor.raw()) + region.first,
-                      .packed = static_cast<char*>(weights) + region.at,
-                      .bytes = region.bytes});
+    const Copy next{.unpacked = static_cast<char*>(tensor.raw()) + region.first,
+                    .packed = static_cast<char*>(weights) + region.at,
+                    .bytes = region.bytes};
+    const bool adjoins = !copies.empty() &&
+                         copies.back().unpacked + copies.back().bytes == next.unpacked &&
+                         copies.back().packed + copies.back().bytes == next.packed;
+    if (adjoins) {
+      copies.back().bytes += next.bytes;
+    } else {
+      copies.push_back(next);
+    }
   }
   return copies;
 }

@@ -1,15 +1,12 @@
-// What cuDNN needs for consecutive recurrent layers of one geometry by one of its algorithms:
-// descriptors, workspace sizes, the position of each parameter in its block of weights.
+// What cuDNN needs for consecutive recurrent layers of one geometry: descriptors, workspace sizes,
+// the position of each parameter in its block of weights.
 #pragma once
 
 #include "core/backend/recurrent_operands.h"
 #include "core/cuda/memory/allocator.h"
-#include "core/cuda/recurrent/recurrent_kernels.h"
 #include "core/cuda/runtime/cudnn_descriptor.h"
 
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <cudnn.h>
@@ -41,33 +38,25 @@ struct RecurrentCall {
   void* reserve = nullptr;        // reserve_bytes(); null: no backward pass will follow
 };
 
-/// One of cuDNN's algorithms, and its name in the autotune table.
-struct CudnnRecurrentAlgorithm {
-  cudnnRNNAlgo_t id;
-  std::string_view name;
-};
-/// The first computes everything, and repeats bit for bit.
-inline constexpr CudnnRecurrentAlgorithm cudnn_recurrent_algorithms[] = {
-    {CUDNN_RNN_ALGO_STANDARD, "standard"},
-    {CUDNN_RNN_ALGO_PERSIST_STATIC, "persistent"},
-    {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persistent small"}};
-
 /// All sequences have the full length `steps`.
 class CudnnRecurrentPlan {
  public:
-  /// `g` without dropout. Throws device where cuDNN does not support it by this algorithm.
-  CudnnRecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g,
-                     const CudnnRecurrentAlgorithm& algorithm, bool tf32);
+  /// `g` without dropout. Throws device where cuDNN does not support it.
+  CudnnRecurrentPlan(Context& context, Allocator& allocator, const RecurrentGeometry& g, bool tf32);
 
-  std::string name() const { return std::string(name_); }
-
+  bool computes(const RecurrentGeometry& g, bool tf32) const { return g == g_ && tf32 == tf32_; }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }  ///< enough for every pass
   int64_t reserve_bytes() const { return reserve_bytes_; }
 
+  /// A parameter, or adjacent ones, and their place in the block of weights.
+  struct Copy {
+    char* unpacked;
+    char* packed;
+    int64_t bytes;
+  };
   /// The copies between the defined parameters of `cells` and the block `weights`.
-  std::vector<kernels::Copy> copies(std::span<const RecurrentParameters> cells,
-                                    void* weights) const;
+  std::vector<Copy> copies(std::span<const RecurrentParameters> cells, void* weights) const;
 
   /// h and c after the last step go to `h_last` and `c_last`.
   void forward(const RecurrentCall& call, void* h_last, void* c_last);
@@ -94,14 +83,14 @@ class CudnnRecurrentPlan {
 
   Context& context_;
   RecurrentGeometry g_;
-  std::string_view name_;
+  bool tf32_;
   CudnnHandle<cudnnRNNDescriptor_t, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor> rnn_;
   CudnnHandle<cudnnDropoutDescriptor_t, cudnnCreateDropoutDescriptor, cudnnDestroyDropoutDescriptor>
       dropout_;
   StepsHandle x_, y_;
   TensorHandle h_, c_;
   int64_t weight_bytes_ = 0, workspace_bytes_ = 0, reserve_bytes_ = 0;
-  std::vector<WeightRegion> regions_;
+  std::vector<WeightRegion> regions_;  // by `at`
 };
 
 }  // namespace whisker::cuda

@@ -111,7 +111,7 @@ __device__ inline void multiply_partial(float (&acc)[M][N][4], const T* rows, in
           if constexpr (sizeof(T) == 4) {
 #pragma unroll
             for (uint32_t& x : a[i][m][half].at) {
-              x = __float_as_uint(operand(__uint_as_float(x)));
+              x = __float_as_uint(mma_operand(__uint_as_float(x)));
             }
           }
         }

@@ -14,7 +14,7 @@ __device__ void keep_columns(const T* w, int k, int hidden, int first_unit, T* k
     const int row = i / U, column = i % U;
     const int lane = column % 8 * 4 + row % chunk_k / 8;
     kept[weight_index<T>(row / chunk_k, column / 8, tiles, lane, row % 8)] =
-        operand(w[int64_t{row} * hidden + first_unit + column]);
+        mma_operand(w[int64_t{row} * hidden + first_unit + column]);
   }
 }
 

@@ -22,7 +22,7 @@ __device__ void keep_weights(const T* w, int hidden, int first_unit, T* kept) {
     const T* const from = w + row * hidden + chunk * chunk_k + lane % 4 * 8;
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      kept[weight_index<T>(chunk, tile, tiles, lane, e)] = operand(from[e]);
+      kept[weight_index<T>(chunk, tile, tiles, lane, e)] = mma_operand(from[e]);
     }
   }
 }

@@ -51,19 +51,17 @@ class PersistentPass : RecurrentPass {
       for (int64_t direction = 0; direction < g_.directions; ++direction) {
         PersistentCell& cell = cells[static_cast<size_t>(direction)];
         void* const gx = memory.take(sequence_bytes(g_, gate_rows(g_)));
-        linear_gemm(gemms_,
-                    {.rows = g_.steps * g_.batch,
-                     .in = g_.inputs(launch.first),
-                     .out = gate_rows(g_),
-                     .bias = g_.bias,
-                     .activation = {},
-                     .dtype = g_.dtype},
-                    tf32_,
-                    {.x = input,
-                     .w = parameters(launch.first * g_.directions + direction).w_ih.raw(),
-                     .bias = cell.b_ih,
-                     .y = gx},
-                    stream_);
+        gemms_.linear({.rows = g_.steps * g_.batch,
+                       .in = g_.inputs(launch.first),
+                       .out = gate_rows(g_),
+                       .bias = g_.bias,
+                       .activation = {},
+                       .dtype = g_.dtype},
+                      tf32_,
+                      {.a = input,
+                       .b = parameters(launch.first * g_.directions + direction).w_ih.raw(),
+                       .y = gx,
+                       .bias = const_cast<void*>(cell.b_ih)});
         cell.gx = gx;
       }
       persistent_forward(prepared(memory), cells);
@@ -243,7 +241,7 @@ class PersistentPass : RecurrentPass {
                   .n = g_.inputs(layer),
                   .k = rows.rows,
                   .transpose_a = true,
-                  .epilogue = wanted.b_ih.defined() ? GemmEpilogue::row_sums : GemmEpilogue::none,
+                  .row_sums = wanted.b_ih.defined(),
                   .tf32 = tf32_},
                  {.a = cell.dgx, .b = input, .y = wanted.w_ih.raw(), .bias = pointer(wanted.b_ih)});
     } else if (wanted.b_ih.defined()) {

@@ -55,9 +55,8 @@ TEST_F(CudaConvolution, AgreesInTf32WithoutLibraries) {
   expect_agree("without libraries, tf32", few_channels, 8 * 0x1p-11);
 }
 
-// Weight gradients of first layers alone, without bias and activation: 16-bit tiles are copied past
-// the registers. Rows of images that are whole packs, from the first or another element of a pack
-// on, and rows that are not; several tiles in each direction, filters that fill none.
+// Weight gradients of first layers alone, without bias and activation: 16-bit tiles of dy are copied
+// past the registers. Several tiles in each direction, filters that fill none.
 TEST_F(CudaConvolution, OfFirstLayersWithoutBiasAgrees) {
   CudaOptions options = exact_options();
   options.tf32 = true;
@@ -71,7 +70,7 @@ TEST_F(CudaConvolution, OfFirstLayersWithoutBiasAgrees) {
       {{2, 40, 40, 3}, {64, 7, 7, 3}, {.stride = 2, .padding = 3}},
       {{2, 20, 32, 1}, {40, 3, 3, 1}, {.padding = 1}},
       {{2, 13, 300, 3}, {32, 3, 3, 3}, {.stride = 2, .padding = 1}},
-      // More tiles, one for each image, than there are blocks (few_channels_most_blocks).
+      // More tiles, one for each image, than there are blocks (264).
       {{300, 15, 16, 3}, {16, 3, 3, 3}, {.stride = 2, .padding = 1}},
   };
   for (const ConvolutionCase& c : cases) {

@@ -199,7 +199,7 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
   const Tensor x = on_gpu(in.x, {g.n, g.h, g.w, g.c});
   const Tensor w = on_gpu(in.w, {g.c, g.kernel_h, g.kernel_w, 1});
   const Tensor y = on_gpu(in.y, {g.n, g.h_out, g.w_out, g.c});
-  const Tensor dx = empty_like(x), factors = empty({5, g.c}, {.device = gpu});
+  const Tensor dx = empty_like(x), factors = empty({4, g.c}, {.device = gpu});
   const Tensor zero = zeros({g.c}, {.device = gpu}), one = ones({g.c}, {.device = gpu});
   const Tensor workspace =
       empty({algorithm->workspace_bytes()}, {.dtype = DType::u8, .device = gpu});
@@ -225,9 +225,8 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
                   .norm_gradients = {.x = x.raw(),
                                      .dgamma = of_channels + g.c,
                                      .dbeta = of_channels,
-                                     .dz_factor = of_channels + 2 * g.c,
-                                     .x_factor = of_channels + 3 * g.c,
-                                     .offset = of_channels + 4 * g.c}},
+                                     .slope = of_channels + 2 * g.c,
+                                     .shift = of_channels + 3 * g.c}},
                  workspace.raw());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   const Numbers all = factors.to_vector();
@@ -245,8 +244,8 @@ FusedResult fused_result(ConvolutionPass pass, Conv2dGeometry g, const Depthwise
   return result;
 }
 
-// The numbers are whole, so f64 adds them exactly; the shift's remainders are rounded to f32. With
-// a stride of 1 the gradient is left as dz, with a stride of 2 it has gone through the statistics.
+// The numbers are whole, so f64 adds them exactly; the shift's remainders are rounded to f32. The
+// gradient is left as dz.
 TEST_F(CudaDepthwise, AddsUpForNormsOnAnyNumberOfMultiprocessors) {
   for (const DepthwiseCase& s : depthwise_cases) {
     const Conv2dGeometry g = s.geometry();
@@ -266,13 +265,6 @@ TEST_F(CudaDepthwise, AddsUpForNormsOnAnyNumberOfMultiprocessors) {
       if (in.x[i] <= 0) backward.written[i] = 0;
       backward.first[i % channels] += backward.written[i];
       backward.second[i % channels] += backward.written[i] * in.x[i];
-    }
-    if (s.stride == 2) {
-      const auto count = static_cast<double>(g.n * g.h * g.w);
-      for (size_t i = 0; i < dz.size(); ++i) {
-        const size_t c = i % channels;
-        backward.written[i] -= (backward.first[c] + in.x[i] * backward.second[c]) / count;
-      }
     }
     for (const DType dtype : dtypes) {
       for (const int multiprocessors : {1, 2, 132}) {

@@ -142,28 +142,6 @@ TEST_F(CudaPersistentRecurrent, AsWideAsAGpu) {
   expect({.kind = RecurrentKind::gru, .steps = 3, .batch = 64, .hidden = 512, .layers = 2});
 }
 
-TEST_F(CudaPersistentRecurrent, TimedAgainstTheLibrary) {
-  CudaOptions options = exact_options();
-  options.search_seconds = time_for_any_search;
-  set_cuda_options(gpu, options);
-  expect_recurrent({.steps = 7, .hidden = 64, .layers = 2}, DType::bf16, DType::bf16);
-  EXPECT_THAT(backend_of(gpu).export_algorithms(), ::testing::HasSubstr("\"layers lstm bf16"));
-}
-
-// A choice made without time to measure is made again when there is time.
-TEST_F(CudaPersistentRecurrent, TimedOnceThereIsTime) {
-  CudaOptions options = exact_options();
-  forget_choices(options);
-  const RecurrentCase s{.steps = 6, .hidden = 96};
-  expect_recurrent(s, DType::bf16, DType::bf16);
-  EXPECT_THAT(backend_of(gpu).export_algorithms(),
-              ::testing::Not(::testing::HasSubstr("layers lstm")));
-  options.search_seconds = time_for_any_search;
-  set_cuda_options(gpu, options);
-  expect_recurrent(s, DType::bf16, DType::bf16);
-  EXPECT_THAT(backend_of(gpu).export_algorithms(), ::testing::HasSubstr("\"layers lstm bf16"));
-}
-
 // Over hundreds of steps, where a slice that is read too early would show.
 TEST_F(CudaPersistentRecurrent, ACapturedStepIsTheEagerOneBitForBit) {
   for (const RecurrentKind kind : smooth_recurrent_kinds) {

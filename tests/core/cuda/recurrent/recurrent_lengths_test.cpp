@@ -174,17 +174,5 @@ TEST_F(CudaRecurrentLengths, ByPersistentKernels) {
   }
 }
 
-// Capturing alone, as a step does after eager ones chose the algorithms by timing.
-TEST_F(CudaRecurrentLengths, ByTheFastestAlgorithm) {
-  CudaOptions options = exact_options();
-  options.search_seconds = time_for_any_search;
-  set_cuda_options(gpu, options);
-  for (const RecurrentKind kind : recurrent_kinds) {
-    RecurrentCase s = layers_of(kind, 2);
-    s.features = s.hidden = 64;
-    expect_cells(s);
-  }
-}
-
 }  // namespace
 }  // namespace whisker::test

@@ -1,9 +1,7 @@
 // Recurrent layers on the GPU against the reference, wider than the operator table's: every kind,
-// depth, direction, projection, length and mask, with the standard algorithm and a timed one.
+// depth, direction, projection, length and mask.
 #include "core/autograd/autograd.h"
 #include "recurrent_case.h"
-
-#include <gmock/gmock.h>
 
 namespace whisker::test {
 namespace {
@@ -39,19 +37,6 @@ TEST_F(CudaRecurrent, InSixteenBits) {
 
 TEST_F(CudaRecurrent, WithAProjection) {
   expect({.projection = 16, .layers = 2, .initial = true}, {DType::f32});
-}
-
-TEST_F(CudaRecurrent, ByTheFastestAlgorithm) {
-  CudaOptions options = exact_options();
-  options.search_seconds = time_for_any_search;
-  set_cuda_options(gpu, options);
-  for (const RecurrentKind kind : recurrent_kinds) {
-    expect({.kind = kind, .batch = 16, .hidden = 64, .layers = 2}, {DType::f32});
-  }
-  for (const RecurrentKind kind : smooth_recurrent_kinds) {
-    expect({.kind = kind, .batch = 16, .hidden = 64, .layers = 2}, {DType::bf16});
-  }
-  EXPECT_THAT(backend_of(gpu).export_algorithms(), ::testing::HasSubstr("\"recurrent\":{\""));
 }
 
 TEST_F(CudaRecurrent, ACapturedStepIsTheEagerOne) {

@@ -1,17 +1,16 @@
-// Two sums per channel of (rows, channels) in one kernel, and loops over the same rows for kernels
-// that write; core/cuda/device_code/many_channel_sums.cuh is for any number of sums. A block adds
-// up its chunk of rows; the last block of a tile adds up the chunks in order. Loads run several
-// rows ahead: one 16-byte load per thread would keep 8 KiB per multiprocessor in flight, where
-// memory at 4 TB/s needs 40.
+// One, two or four sums per channel of (rows, channels) in one kernel, and loops over the same rows
+// for kernels that write. A block adds up its chunk of rows; the last block of a tile adds up the
+// chunks in order. Loads run several rows ahead: one 16-byte load per thread would keep 8 KiB per
+// multiprocessor in flight, where memory at 4 TB/s needs 40.
 #pragma once
 
 #include "core/cuda/device_code/channels.cuh"
 #include "core/cuda/device_code/group.cuh"
-#include "core/cuda/runtime/context.h"
+#include "core/cuda/device_code/pdl.cuh"
+#include "core/cuda/memory/allocator.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 namespace whisker::cuda {
 
@@ -56,8 +55,8 @@ struct ChannelLayout {
     down = threads / width;
   }
   void split_rows(int64_t wanted) {
-    chunk = block_rows = (rows + wanted - 1) / wanted;
-    chunks = static_cast<unsigned>((rows + chunk - 1) / chunk);
+    chunk = block_rows = std::max<int64_t>((rows + wanted - 1) / wanted, 1);
+    chunks = static_cast<unsigned>(std::max<int64_t>((rows + chunk - 1) / chunk, 1));
   }
   dim3 grid() const { return {tiles, chunks, parts}; }
   unsigned threads() const { return static_cast<unsigned>(width * down); }
@@ -83,83 +82,89 @@ __device__ inline int64_t own_channel(const ChannelLayout& t) {
   return first_channel<V>(t) + ThreadPosition(t).pack * V;
 }
 
-/// Channel whose sums this thread finishes in two_channel_sums; at least `channels` for none.
+/// Channel whose sums this thread finishes in channel_sums; at least `channels` for none.
 template <int V>
 __device__ inline int64_t summed_channel(const ChannelLayout& t) {
   const auto own = static_cast<int>(threadIdx.x);
   return own < t.width * V ? first_channel<V>(t) + own : t.channels;
 }
 
-/// Between a and b of one channel and of the next in shared memory: `half` rows of `width`, and
+/// Between the sums of one channel and of the next in shared memory: `half` rows of `width`, and
 /// what lets adjacent threads read several channels of a row without a bank conflict.
 __device__ inline int pitch_of(int half, int width) {
   return (half * width + 15) / 16 * 16 + width % 16;
 }
 
-/// Adds up a and b over the first `rows` rows of `width` threads of a block, at least N rows:
-/// thread i returns the sums of channel i of the row. `row` and `pack` are those of the thread.
-/// Half of the rows write what the others add; then, until one row is left, a thread adds up to
-/// eight rows of one channel and writes the sum over the first, which no other thread reads.
-template <int N>
-__device__ float2 add_rows(int rows, int width, int row, int pack, float (&a)[N], float (&b)[N],
-                           float2* shared) {
+/// Adds up `sum` over the first `rows` rows of `width` threads of a block, at least N rows: thread
+/// i returns the sums of channel i of the row. `row` and `pack` are those of the thread. Half of
+/// the rows write what the others add; then, until one row is left, a thread adds up to eight rows
+/// of one channel and writes the sum over the first, which no other thread reads.
+template <int N, int S>
+__device__ Pack<float, S> add_rows(int rows, int width, int row, int pack, float (&sum)[S][N],
+                                   Pack<float, S>* shared) {
   constexpr int together = 8;
   const auto own = static_cast<int>(threadIdx.x);
   int left = (rows + 1) / 2;
   const int pitch = pitch_of(left, width);
   const auto write = [&](int at) {
 #pragma unroll
-    for (int v = 0; v < N; ++v) shared[v * pitch + at] = {a[v], b[v]};
+    for (int v = 0; v < N; ++v) {
+      Pack<float, S> terms;
+#pragma unroll
+      for (int s = 0; s < S; ++s) terms.at[s] = sum[s][v];
+      shared[v * pitch + at] = terms;
+    }
   };
   if (row >= left && row < rows) write(own - left * width);
   __syncthreads();
   if (row < rows - left) {
 #pragma unroll
     for (int v = 0; v < N; ++v) {
-      const float2 term = shared[v * pitch + own];
-      a[v] += term.x;
-      b[v] += term.y;
+      const Pack<float, S> terms = shared[v * pitch + own];
+#pragma unroll
+      for (int s = 0; s < S; ++s) sum[s][v] += terms.at[s];
     }
   }
   if (row < left) write(own);
   __syncthreads();
   const int first = row / N;
-  float2* const sums = shared + row % N * pitch + first * width + pack;
+  Pack<float, S>* const sums = shared + row % N * pitch + first * width + pack;
   while (left > 1) {
     const int step = (left + together - 1) / together;
     if (first < step) {
-      float2 terms[together], sum{0, 0};
+      Pack<float, S> terms[together], total{};
 #pragma unroll
       for (int k = 0; k < together; ++k)
-        terms[k] = first + k * step < left ? sums[k * step * width] : float2{0, 0};
+        terms[k] = first + k * step < left ? sums[k * step * width] : Pack<float, S>{};
 #pragma unroll
       for (int k = 0; k < together; ++k) {
-        sum.x += terms[k].x;
-        sum.y += terms[k].y;
+#pragma unroll
+        for (int s = 0; s < S; ++s) total.at[s] += terms[k].at[s];
       }
-      *sums = sum;
+      *sums = total;
     }
     __syncthreads();
     left = step;
   }
-  return own < width * N ? shared[own % N * pitch + own / N] : float2{0, 0};
+  return own < width * N ? shared[own % N * pitch + own / N] : Pack<float, S>{};
 }
 
 /// Adds up the chunks of the tile's channels with all threads of the block: thread i returns the
-/// sums of the tile's channel i. A thread adds up N channels of a pack of V, 1 or 2. `shared` as
-/// for add_rows.
-template <int V, int N>
-__device__ float2 add_chunks(const ChannelLayout& t, const float2* partials, float2* shared) {
-  using Terms = std::conditional_t<N == 2, float4, float2>;
+/// sums of the tile's channel i. A thread adds up N channels of a pack of V. `shared` as for
+/// add_rows.
+template <int V, int N, int S>
+__device__ Pack<float, S> add_chunks(const ChannelLayout& t, const float* partials,
+                                     Pack<float, S>* shared) {
+  using Terms = PackBytes<float, N * S>;
   constexpr int together = 12;
   const int rows = t.down / (V / N), width = t.width * (V / N);
   const int row = ThreadPosition(t).row / (V / N);
   const int pack = static_cast<int>(threadIdx.x) - row * width;
   const int64_t channel = first_channel<V>(t) + pack * N;
-  float a[N] = {}, b[N] = {};
+  float sum[S][N] = {};
   if (row < rows && channel < t.channels) {
-    const float2* from = partials + row * t.channels + channel;
-    const int64_t step = rows * t.channels;
+    const float* from = partials + (row * t.channels + channel) * S;
+    const int64_t step = rows * t.channels * S;
     for (int left = static_cast<int>(gridDim.y) - row; left > 0;) {
       Terms terms[together];
 #pragma unroll
@@ -170,16 +175,13 @@ __device__ float2 add_chunks(const ChannelLayout& t, const float2* partials, flo
       }
 #pragma unroll
       for (int k = 0; k < together; ++k) {
-        a[0] += terms[k].x;
-        b[0] += terms[k].y;
-        if constexpr (N == 2) {
-          a[1] += terms[k].z;
-          b[1] += terms[k].w;
-        }
+        const auto term = unpack<float, N * S>(terms[k]);
+#pragma unroll
+        for (int i = 0; i < N * S; ++i) sum[i % S][i / S] += term.at[i];
       }
     }
   }
-  return add_rows(rows, width, row, pack, a, b, shared);
+  return add_rows(rows, width, row, pack, sum, shared);
 }
 
 /// A row, and the index of the thread's first channel in it.
@@ -244,42 +246,53 @@ __device__ void for_chunk_rows(const ChannelLayout& t, const Load& load, const P
   for_rows<Together>(t, {row, row * t.channels + channel}, t.down, left, load, prepare, use);
 }
 
-/// What the blocks of two_channel_sums share: partial sums (chunks, channels), Context::tickets.
+/// What the blocks of channel_sums share: partial sums (chunks, channels, S), Context::tickets.
 struct SumsMemory {
-  float2* partials;
+  float* partials;
   uint32_t* tickets;
 };
 
-/// add(position, loaded, a, b) adds what the V channels of a row contribute to two sums each, from
-/// what load(position) gave, prepare() as for for_rows; finish(channel, sum of a, sum of b) is
-/// called once per channel.
-template <int V, int Together, class Load, class Prepare, class Add, class Finish>
-__device__ void two_channel_sums(const ChannelLayout& t, const SumsMemory& memory, const Load& load,
-                                 const Prepare& prepare, const Add& add, const Finish& finish) {
+/// add(position, loaded, sum) adds what the V channels of a row contribute to float sum[S][V], from
+/// what load(position) gave, prepare() as for for_rows; finish(channel, sums) is called once per
+/// channel with a Pack of its S sums.
+template <int V, int S, int Together, class Load, class Prepare, class Add, class Finish>
+__device__ void channel_sums(const ChannelLayout& t, const SumsMemory& memory, const Load& load,
+                             const Prepare& prepare, const Add& add, const Finish& finish) {
   // V times pitch_of half the rows, rounded up: V width is at most tile_channels.
-  __shared__ float2 shared[(V * (most_sums_threads + 64) + tile_channels) / 2];
-  float a[V] = {}, b[V] = {};
+  __shared__ Pack<float, S> shared[(V * (most_sums_threads + 64) + tile_channels) / 2];
+  float sums[S][V] = {};
   for_chunk_rows<V, Together>(
       t, load, prepare,
-      [&](const RowPosition& position, const auto& loaded) { add(position, loaded, a, b); });
+      [&](const RowPosition& position, const auto& loaded) { add(position, loaded, sums); });
   const ThreadPosition own(t);
-  float2 sum = add_rows(t.down, t.width, own.row, own.pack, a, b, shared);
+  Pack<float, S> sum = add_rows(t.down, t.width, own.row, own.pack, sums, shared);
   const int64_t channel = summed_channel<V>(t);
   const bool sums_channel = channel < t.channels;
   if (gridDim.y > 1) {
-    if (sums_channel) memory.partials[blockIdx.y * t.channels + channel] = sum;
+    auto* const partials = reinterpret_cast<Pack<float, S>*>(memory.partials);
+    if (sums_channel) partials[blockIdx.y * t.channels + channel] = sum;
     if (!is_last_block(memory.tickets + blockIdx.x, gridDim.y)) return;
-    sum = add_chunks<V, (V > 1 ? 2 : 1)>(t, memory.partials, shared);
+    sum = add_chunks<V, (V < 4 / S ? V : 4 / S)>(t, memory.partials, shared);
   }
-  if (sums_channel) finish(channel, sum.x, sum.y);
+  if (sums_channel) finish(channel, sum);
 }
 
-/// The layout of two_channel_sums on this GPU, one block of up to `threads` on a multiprocessor.
+/// The layout of channel_sums on this GPU, one block of up to `threads` on a multiprocessor.
 inline ChannelLayout sums_layout(const Context& context, int64_t rows, int64_t channels, int pack,
                                  int threads = channel_sums_threads) {
   ChannelLayout c = ChannelLayout::of(rows, channels, pack, context.multiprocessors(), threads);
   if (c.tiles > Context::ticket_count) c.split_rows(1);
   return c;
+}
+
+/// Launches a kernel of channel_sums with memory for its partial sums, S for each channel.
+template <int S = 2, class... Parameters, class... Arguments>
+void launch_sums(Context& context, Allocator& allocator, const ChannelLayout& t,
+                 void (*kernel)(ChannelLayout, SumsMemory, Parameters...),
+                 const Arguments&... arguments) {
+  const Scratch partials(allocator, S * int64_t{t.chunks} * t.channels * int64_t{sizeof(float)});
+  launch_pdl(context, t.grid(), t.threads(), kernel, t,
+             SumsMemory{partials.as<float>(), context.tickets()}, arguments...);
 }
 
 /// The layout of a pass that writes after one with the layout `sums`, over the same chunks. Tiles

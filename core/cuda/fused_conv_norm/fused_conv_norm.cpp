@@ -6,34 +6,10 @@
 #include "core/cuda/memory/aligned.h"
 #include "core/cuda/memory/cuda_device.h"
 #include "core/cuda/memory/operand.h"
-#include "core/cuda/norm/row_pass.cuh"
+#include "core/cuda/norm/batch_norm.h"
 
 namespace whisker::cuda {
 namespace {
-
-constexpr int map_blocks = 3;  // per multiprocessor
-
-/// dx = dz_factor dz + x_factor (x - mean) + offset, in place of dz (rows, channels): what remains
-/// of a batch_norm's gradient where a depthwise convolution does the rest of it, see Note [Fused
-/// conv + norm] in core/cuda/convolution/convolution.h.
-template <class T, int V>
-__global__ void __launch_bounds__(block_threads, map_blocks)
-    norm_gradient_kernel(ChannelLayout t, const float* mean, NormGradients p, T* dx) {
-  wait_for_previous();
-  const int64_t channel = own_channel<V>(t);
-  float center[V], dz_factor[V], x_factor[V], offset[V];
-  const auto prepare = [&] {
-    load(mean, channel, center);
-    load(p.dz_factor, channel, dz_factor);
-    load(p.x_factor, channel, x_factor);
-    load(p.offset, channel, offset);
-  };
-  const auto gradient = [&](int v, float dz, float x) {
-    return two_terms(dz, dz_factor[v], x - center[v], x_factor[v], offset[v]);
-  };
-  map_rows<T, V, 3, Walk::reversed>(t, dx, prepare, gradient, static_cast<const T*>(dx),
-                                    static_cast<const T*>(p.x));
-}
 
 ImageNorm image_norm(const TrainingNorm& norm) {
   return {.mean = f32(norm.mean),
@@ -114,20 +90,15 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
                         {.x = const_cast<void*>(out.x), .w = dw, .y = o.y, .norm = o.norm});
     }
     if (!o.x && !out.dgamma && !out.dbeta) return;
-    const Scratch factors(allocator_, 3 * g.c * int64_t{sizeof(float)});
-    out.dz_factor = factors.as<float>();
-    out.x_factor = out.dz_factor + g.c;
-    out.offset = out.dz_factor + 2 * g.c;
+    const Scratch coefficients(allocator_, 2 * g.c * int64_t{sizeof(float)});
+    out.slope = coefficients.as<float>();
+    out.shift = out.slope + g.c;
     request.pass = ConvolutionPass::backward_input;
     convolutions_.run(request, o);
-    if (!o.x || g.stride_h != 1) return;  // else dx is dz
-    const BatchNormGeometry& rows = norm.geometry;
-    visit_real(g.dtype, [&]<class T>() {
-      constexpr int V = pack_size<T>;
-      launch_map<V>("a fused norm's gradient", context_,
-                    sums_layout(context_, rows.rows, rows.channels, V), map_blocks,
-                    norm_gradient_kernel<T, V>, o.norm.mean, out, static_cast<T*>(o.x));
-    });
+    if (!o.x) return;  // else it is dz
+    const Operand dx{o.x, g.dtype};
+    kernels::batch_norm_input_gradient(context_, norm.geometry, device_norm(norm), {},
+                                       {.dx = dx, .dresidual = dx}, {out.slope, out.shift});
   }
 
   ConvAlgorithms& convolutions_ = *device_.convolutions;
