@@ -5,19 +5,27 @@
 #include "core/backend/geometry.h"
 #include "core/tensor/tensor.h"
 
+#include <type_traits>
 #include <vector>
 
 namespace whisker {
 
 /// The parameters of one cell, or their gradients. Gates are blocks of `hidden` rows in PyTorch's
-/// order: i f g o of an lstm, r z n of a gru.
-struct RecurrentParameters {
-  Tensor w_ih = {};  ///< (gates hidden, inputs)
-  Tensor w_hh = {};  ///< (gates hidden, output)
-  Tensor b_ih = {};  ///< (gates hidden); both biases or neither
-  Tensor b_hh = {};  ///< (gates hidden)
-  Tensor w_hr = {};  ///< (projection, hidden); an lstm with a projection has it
+/// order: i f g o of an lstm, r z n of a gru. A template on the handle of an operand, for kernels.
+template <class Handle>
+struct BasicRecurrentParameters {
+  Handle w_ih = {};  ///< (gates hidden, inputs)
+  Handle w_hh = {};  ///< (gates hidden, output)
+  Handle b_ih = {};  ///< (gates hidden); both biases or neither
+  Handle b_hh = {};  ///< (gates hidden)
+  Handle w_hr = {};  ///< (projection, hidden); an lstm with a projection has it
+
+  auto map(auto&& fn) const {
+    return BasicRecurrentParameters<std::decay_t<decltype(fn(w_ih))>>{fn(w_ih), fn(w_hh), fn(b_ih),
+                                                                      fn(b_hh), fn(w_hr)};
+  }
 };
+using RecurrentParameters = BasicRecurrentParameters<Tensor>;
 
 /// One state per cell and sequence, or its gradient.
 struct RecurrentState {

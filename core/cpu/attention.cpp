@@ -4,7 +4,6 @@
 // be rounded where scores are huge. Threads share the heads.
 #include "core/backend/attention.h"
 
-#include "core/backend/dropout_mask.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/pointwise.h"
@@ -32,18 +31,6 @@ WHISKER_VECTORIZE double dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// Dropout of a row whose first element is number `first` of the probabilities.
-void drop_row(const AttentionGeometry& g, uint64_t first, float* x) {
-  const uint64_t threshold = dropout_threshold(g.dropout);
-  const auto scale = static_cast<float>(1 / (1 - g.dropout));
-  PhiloxBlock words{};
-  for (int64_t i = 0; i < g.tokens; ++i) {
-    const uint64_t element = first + static_cast<uint64_t>(i);
-    if (i == 0 || element % 4 == 0) words = dropout_words(g.key, element / 4);
-    x[i] = words[element % 4] >= threshold ? x[i] * scale : 0.0f;
-  }
-}
-
 /// One head of one example. Matrices have `tokens` rows of head_size elements: those of q, k and v
 /// stand `row` elements apart, those of y g.width().
 struct Head {
@@ -69,10 +56,8 @@ struct Head {
   }
   void drop(int64_t first, int64_t rows, float* p) const {
     if (g.dropout == 0) return;
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t query = (n * g.heads + h) * g.tokens + first + i;
-      drop_row(g, static_cast<uint64_t>(query * g.tokens), p + i * g.tokens);
-    }
+    const auto element = static_cast<uint64_t>(((n * g.heads + h) * g.tokens + first) * g.tokens);
+    drop_elements(g.key, g.dropout, element, p, p, rows * g.tokens);
   }
   /// Offset of this head in y.
   int64_t in_y() const { return n * g.tokens * g.width() + h * g.head_size; }
@@ -91,14 +76,10 @@ class Attention final : public AttentionKernels, CpuKernels {
 
   void attention(const AttentionGeometry& given, const AttentionInputs& in,
                  const AttentionOutputs& out) override {
-    if (!in_f32("attention", out.y)) {
-      return via_f32([&](ViaF32& t) {
-        attention(as_f32(given), t.in(in), {.y = t.out(out.y), .log_sum_exp = out.log_sum_exp});
-      });
-    }
+    ViaF32 t(device_.backend, "attention", out.y);
     const AttentionGeometry g = on_host(given);
-    const float *qkv = f32(in.qkv), *bias = g.bias ? f32(in.bias) : nullptr;
-    float* const y = f32(out.y);
+    const float *qkv = f32(t.in(in.qkv)), *bias = g.bias ? f32(t.in(in.bias)) : nullptr;
+    float* const y = f32(t.out(out.y));
     for_each_head(g, 1, [&](int64_t unit, float* p) {
       const Head head(g, unit, qkv, bias);
       for (int64_t first = 0; first < g.tokens; first += block_queries) {
@@ -115,20 +96,11 @@ class Attention final : public AttentionKernels, CpuKernels {
 
   void attention_backward(const AttentionGeometry& given, const AttentionSaved& saved,
                           const Tensor& dy, const Tensor& dqkv) override {
-    if (!in_f32("attention", dy)) {
-      return via_f32([&](ViaF32& t) {
-        attention_backward(as_f32(given),
-                           {.qkv = t.in(saved.qkv),
-                            .bias = t.in(saved.bias),
-                            .y = t.in(saved.y),
-                            .log_sum_exp = saved.log_sum_exp},
-                           t.in(dy), t.out(dqkv));
-      });
-    }
+    ViaF32 t(device_.backend, "attention", dy);
     const AttentionGeometry g = on_host(given);
-    const float *qkv = f32(saved.qkv), *bias = g.bias ? f32(saved.bias) : nullptr;
-    const float *y = f32(saved.y), *gradient = f32(dy);
-    float* const to = f32(dqkv);
+    const float *qkv = f32(t.in(saved.qkv)), *bias = g.bias ? f32(t.in(saved.bias)) : nullptr;
+    const float *y = f32(t.in(saved.y)), *gradient = f32(t.in(dy));
+    float* const to = f32(t.out(dqkv));
     const int64_t block = block_queries * g.tokens;
     for_each_head(g, g.dropout > 0 ? 3 : 2, [&](int64_t unit, float* p) {
       const Head head(g, unit, qkv, bias);
@@ -186,9 +158,8 @@ class Attention final : public AttentionKernels, CpuKernels {
     const int64_t units = g.batch * g.heads, per_thread = blocks * block_queries * g.tokens;
     const Scratch<float> memory = scratch<float>(team_size(units, 1) * per_thread);
     float* const first = memory.data();
-    parallel_ranges(units, 1, [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t unit = begin; unit < end; ++unit) fn(unit, first + thread * per_thread);
-    });
+    parallel_each(units, 1,
+                  [&](int64_t unit, int thread) { fn(unit, first + thread * per_thread); });
   }
 };
 

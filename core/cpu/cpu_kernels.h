@@ -43,20 +43,14 @@ class CpuKernels {
   Scratch<T> scratch(int64_t count) {
     return Scratch<T>(allocator_, count);
   }
-  /// Calls fn(t), which calls an f32 kernel with t.in() and t.out() of its operands.
-  template <class Fn>
-  void via_f32(Fn&& fn) {
-    ViaF32 t(device_.backend);
-    {
-      const MemoryScope scope(MemoryCategory::workspace);  // of private forms of stand-ins, too
-      fn(t);
-    }
-    t.finish();
-  }
 #if WHISKER_ONEDNN
   /// True where the CPU has this product in bf16 and shall use that.
   bool native(const GemmRequest& request);
 #endif
+  /// gemm() of operands rounded to bf16 where native(), else in f32.
+  void gemm_in_bf16(const Gemm& g);
+  /// What it allocates.
+  int64_t bf16_gemm_bytes(const Gemm& g);
 
   CpuDevice& device_;
   Allocator& allocator_ = device_.allocator;
@@ -78,6 +72,16 @@ inline float* f32_or_null(const Tensor& x) {
 inline bf16_t* bf16(const Tensor& x) {
   if (x.dtype() != DType::bf16) refuse_dtype(DType::bf16, x.dtype());
   return static_cast<bf16_t*>(x.raw());
+}
+
+/// to = value(i), rounded, of each element; nothing where `to` is undefined.
+template <class Fn>
+void write_elements(const Tensor& to, Fn&& value) {
+  if (!to.defined()) return;
+  visit_element("cpu", to.dtype(), [&]<class T>() {
+    T* elements = static_cast<T*>(to.raw());
+    for (int64_t i = 0; i < to.count(); ++i) store(elements[i], static_cast<float>(value(i)));
+  });
 }
 
 /// The processor, its memory and what the backend computes with.

@@ -2,7 +2,6 @@
 // cast, compare and where take every dtype, the others f32 and bf16.
 #include "core/backend/elementwise.h"
 
-#include "core/backend/dropout_mask.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/layout/blocked_layout.h"
 #include "core/cpu/support/activations.h"
@@ -25,12 +24,16 @@ T* elements(const Tensor& x) {
   return static_cast<T*>(x.raw());
 }
 
+/// x as one row of elements.
+ImageLayout whole(const Tensor& x) {
+  return {.n = 1, .positions = x.count(), .channels = 1};
+}
+
 /// The layout of a loop over whole tensors of one shape: the private form that all operands
 /// share, else row-major. `zero_stays`: f(0...) = 0, so that padding channels stay zero.
 ImageLayout common_layout(bool zero_stays, std::initializer_list<const Tensor*> operands) {
-  const Tensor& first = **operands.begin();
-  const ImageLayout plain{.n = 1, .positions = first.count(), .channels = 1};
-  const BlockedForm* form = blocked_form(first);
+  const ImageLayout plain = whole(**operands.begin());
+  const BlockedForm* form = blocked_form(**operands.begin());
   if (!form) return plain;
   const ImageLayout& a = form->layout();
   if (!zero_stays && a.channels % a.block != 0) return plain;
@@ -58,12 +61,10 @@ template <class T, class F>
 void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastGeometry& g,
                     const Tensor& left, const Tensor& right, const Tensor& result) {
   if (g.same_shape()) return map_tensors<T>(allocator, zero_stays, f, result, left, right);
-  const T* a = elements<T>(left);
-  const T* b = elements<T>(right);
+  const T *a = elements<T>(left), *b = elements<T>(right);
   T* y = elements<T>(result);
   for_each_row(g, [&](const BroadcastRow& row) {
-    const T* u = a + row.a;
-    const T* v = b + row.b;
+    const T *u = a + row.a, *v = b + row.b;
     T* to = y + row.y;
     if (row.a_stride == 1 && row.b_stride == 1) {
       map(f, to, row.length, u, v);
@@ -77,19 +78,6 @@ void broadcast_each(Allocator& allocator, bool zero_stays, F f, const BroadcastG
       std::fill_n(to, row.length, value);
     }
   });
-}
-
-// Whole Philox blocks: four elements each.
-template <class T>
-WHISKER_VECTORIZE void dropout_blocks(RandomKey key, uint64_t first_block, uint64_t threshold,
-                                      float scale, const T* x, T* y, int64_t blocks) {
-  for (int64_t block = 0; block < blocks; ++block) {
-    const PhiloxBlock words = dropout_words(key, first_block + static_cast<uint64_t>(block));
-    for (size_t i = 0; i < 4; ++i) {
-      const int64_t at = block * 4 + static_cast<int64_t>(i);
-      store(y[at], words[i] >= threshold ? load(x[at]) * scale : 0.0f);
-    }
-  }
 }
 
 /// A value as the type it is compared in.
@@ -114,21 +102,14 @@ WHISKER_VECTORIZE void cast_range(const From* x, To* y, int64_t count) {
   }
 }
 
-template <class From, class To>
-void cast_all(const From* x, To* y, int64_t count) {
-  parallel_ranges(count, pointwise_grain, [&](int64_t begin, int64_t end, int) {
-    cast_range(x + begin, y + begin, end - begin);
-  });
-}
-
 template <class T>
 WHISKER_VECTORIZE void fill_range(T value, T* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] = value;
 }
 
 template <class T>
-void select_range(const bool* condition, const T* a, const T* b, T* y, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = condition[i] ? a[i] : b[i];
+WHISKER_VECTORIZE void select_range(const bool* is_a, const T* a, const T* b, T* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = is_a[i] ? a[i] : b[i];
 }
 
 class Elementwise final : public ElementwiseKernels, CpuKernels {
@@ -137,7 +118,7 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
 
   void fill(double value, const Tensor& y) override {
     visit(y.dtype(), [&]<class T>() {
-      T* to = static_cast<T*>(y.raw());
+      T* to = elements<T>(y);
       const T element = convert<T>(value);
       parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
         fill_range(element, to + begin, end - begin);
@@ -148,25 +129,24 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
   void cast(const Tensor& x, const Tensor& y) override {
     // Blocked images stay blocked: zero stays zero.
     const BlockedForm* form = may_be_private(y) ? blocked_form(x) : nullptr;
+    const ImageLayout a = form ? form->layout() : whole(y);
+    const LayoutInput in(allocator_, x, a);
+    LayoutOutput out(allocator_, y, a);
     visit(x.dtype(), [&]<class From>() {
       visit(y.dtype(), [&]<class To>() {
-        if (form) {
-          const ImageLayout a = form->layout();
-          LayoutOutput out(allocator_, y, a);
-          cast_all(static_cast<const From*>(form->data()), out.data<To>(), a.count());
-          return out.finish();
-        }
-        cast_all(static_cast<const From*>(x.raw()), static_cast<To*>(y.raw()), y.count());
+        parallel_ranges(a.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
+          cast_range(in.data<From>() + begin, out.data<To>() + begin, end - begin);
+        });
       });
     });
+    out.finish();
   }
 
   void compare(CompareOp op, const BroadcastGeometry& g, const BinaryInputs& in,
                const Tensor& y) override {
     bool* to = static_cast<bool*>(y.raw());
     visit(in.a.dtype(), [&]<class T>() {
-      const T* u = static_cast<const T*>(in.a.raw());
-      const T* v = static_cast<const T*>(in.b.raw());
+      const T *u = elements<T>(in.a), *v = elements<T>(in.b);
       for_each_row(g, [&](const BroadcastRow& row) {
         for (int64_t i = 0; i < row.length; ++i) {
           to[row.y + i] =
@@ -179,9 +159,8 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
   void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override {
     const bool* choose = static_cast<const bool*>(condition.raw());
     visit(y.dtype(), [&]<class T>() {
-      const T* u = static_cast<const T*>(a.raw());
-      const T* v = static_cast<const T*>(b.raw());
-      T* to = static_cast<T*>(y.raw());
+      const T *u = elements<T>(a), *v = elements<T>(b);
+      T* to = elements<T>(y);
       parallel_ranges(y.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
         select_range(choose + begin, u + begin, v + begin, to + begin, end - begin);
       });
@@ -189,8 +168,7 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
   }
 
   void unary(const UnarySpec& spec, const Tensor& x, const Tensor& y) override {
-    const auto a = static_cast<float>(spec.a);
-    const auto b = static_cast<float>(spec.b);
+    const auto a = static_cast<float>(spec.a), b = static_cast<float>(spec.b);
     const auto run = [&](bool zero_stays, auto f) {
       visit_element("unary", y.dtype(),
                     [&]<class T>() { map_tensors<T>(allocator_, zero_stays, f, y, x); });
@@ -255,11 +233,10 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
   }
 
   void activation(ActivationSpec f, const Tensor& x, const Tensor& y) override {
-    const bool zero_stays = keeps_zero(f.kind);
     visit_element("activation", y.dtype(), [&]<class T>() {
       visit_activation(f.kind, [&]<class F>() {
         const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
-        map_tensors<T>(allocator_, zero_stays, value, y, x);
+        map_tensors<T>(allocator_, keeps_zero(f.kind), value, y, x);
       });
     });
   }
@@ -291,20 +268,13 @@ class Elementwise final : public ElementwiseKernels, CpuKernels {
 
   void dropout(double rate, const RandomKey& given, const Tensor& x, const Tensor& y) override {
     const RandomKey key = resolved(given);
-    const int64_t count = y.count();
-    const uint64_t threshold = dropout_threshold(rate);
-    const auto scale = static_cast<float>(1 / (1 - rate));
     visit_element("dropout", y.dtype(), [&]<class T>() {
       const T* from = elements<T>(x);
       T* to = elements<T>(y);
-      parallel_ranges(count / 4, pointwise_grain / 16, [&](int64_t begin, int64_t end, int) {
-        dropout_blocks(key, static_cast<uint64_t>(begin), threshold, scale, from + begin * 4,
-                       to + begin * 4, end - begin);
+      parallel_ranges(y.count(), pointwise_grain / 4, [&](int64_t begin, int64_t end, int) {
+        drop_elements(key, rate, static_cast<uint64_t>(begin), from + begin, to + begin,
+                      end - begin);
       });
-      for (int64_t i = count / 4 * 4; i < count; ++i) {
-        const bool keeps = dropout_keeps(key, static_cast<uint64_t>(i), threshold);
-        store(to[i], keeps ? load(from[i]) * scale : 0.0f);
-      }
     });
   }
 };

@@ -3,7 +3,6 @@
 #include "core/backend/gemm.h"
 
 #include "core/cpu/cpu_kernels.h"
-#include "core/cpu/onednn/gemm.h"
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
 
@@ -11,6 +10,8 @@
 #include "core/cpu/onednn/dnnl_api.h"
 #include "core/cpu/onednn/dnnl_gemm.h"
 #endif
+
+#include <utility>
 
 namespace whisker::cpu {
 namespace {
@@ -34,21 +35,29 @@ void multiply(const MatmulGeometry& g, const float* a, const float* b, float* y)
         .c = {y, g.n}});
 }
 
+#if WHISKER_ONEDNN
+GemmRequest bf16_request(const Gemm& g) {
+  return {.geometry = {.m = g.size.m,
+                       .n = g.size.n,
+                       .k = g.size.k,
+                       .transpose_a = g.a.is_transposed,
+                       .transpose_b = g.b.is_transposed},
+          .y = DType::f32};
+}
+#endif
+
 class Gemms final : public GemmKernels, CpuKernels {
  public:
   using CpuKernels::CpuKernels;
 
   // bf16 is the CPU's own, which sums in f32, where it has that for the gemm.
   void matmul(const MatmulGeometry& g, const Tensor& a, const Tensor& b, const Tensor& y) override {
-    if (!in_f32("matmul", y)) {
 #if WHISKER_ONEDNN
-      if (native({g})) return native_gemm({g}, a.raw(), b.raw(), y.raw());
+    if (!in_f32("matmul", y) && native({g})) return native_gemm({g}, a.raw(), b.raw(), y.raw());
 #endif
-      return via_f32([&](ViaF32& t) { matmul(g, t.in(a), t.in(b), t.out(y)); });
-    }
-    const float* left = f32(a);
-    const float* right = f32(b);
-    float* to = f32(y);
+    ViaF32 t(device_.backend, "matmul", y);
+    const float *left = f32(t.in(a)), *right = f32(t.in(b));
+    float* to = f32(t.out(y));
     const auto one_gemm = [&](int64_t i) {
       multiply(g, left + i * g.a_batch_stride, right + i * g.b_batch_stride, to + i * g.m * g.n);
     };
@@ -56,45 +65,42 @@ class Gemms final : public GemmKernels, CpuKernels {
     constexpr int64_t shared_gemm = int64_t{1} << 21;
     if (g.batch > 1 && g.m * g.n * g.k < shared_gemm) {
       const int64_t grain = pointwise_grain * 16 / (g.m * g.n * g.k + 1) + 1;
-      parallel_ranges(g.batch, grain, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) one_gemm(i);
-      });
+      parallel_each(g.batch, grain, [&](int64_t i, int) { one_gemm(i); });
     } else {
       for (int64_t i = 0; i < g.batch; ++i) one_gemm(i);
     }
   }
 
   void linear(const LinearGeometry& g, const AffineInputs& in, const Tensor& y) override {
-    if (!in_f32("linear", y)) {
 #if WHISKER_ONEDNN
-      if (const GemmRequest request{for_y(g), DType::f32}; native(request)) {
-        const Scratch<float> z = scratch<float>(g.rows * g.out);  // rounded once, after bias and f
-        native_gemm(request, in.x.raw(), in.w.raw(), z.data());
-        return bias_activation(z.data(), bf16(y), g.rows, g.out, g.bias ? bf16(in.b) : nullptr,
-                               g.activation);
-      }
-#endif
-      return via_f32([&](ViaF32& t) { linear(as_f32(g), t.in(in), t.out(y)); });
+    const GemmRequest request{for_y(g), DType::f32};
+    if (!in_f32("linear", y) && native(request)) {
+      const Scratch<float> z = scratch<float>(g.rows * g.out);  // rounded once, after bias and f
+      native_gemm(request, in.x.raw(), in.w.raw(), z.data());
+      return bias_activation(z.data(), bf16(y), g.rows, g.out, g.bias ? bf16(in.b) : nullptr,
+                             g.activation);
     }
-    multiply(for_y(g), f32(in.x), f32(in.w), f32(y));
-    bias_activation(f32(y), f32(y), g.rows, g.out, g.bias ? f32(in.b) : nullptr, g.activation);
+#endif
+    ViaF32 t(device_.backend, "linear", y);
+    float* const to = f32(t.out(y));
+    multiply(for_y(g), f32(t.in(in.x)), f32(t.in(in.w)), to);
+    bias_activation(to, to, g.rows, g.out, g.bias ? f32(t.in(in.b)) : nullptr, g.activation);
   }
 
   void linear_backward(const LinearGeometry& g, const AffineSaved& saved, const Tensor& dy,
                        const AffineGrads& out) override {
-    if (in_f32("linear", dy)) {
-      return gradients<float>(g, saved, dy, out,
-                              [](const MatmulGeometry& of, const float* dz, const Tensor& b,
-                                 const Tensor& y) { multiply(of, dz, f32(b), f32(y)); });
-    }
 #if WHISKER_ONEDNN
-    if ((!out.dw.defined() || native({for_dw(g)})) && (!out.dx.defined() || native({for_dx(g)}))) {
+    if (!in_f32("linear", dy) && (!out.dw.defined() || native({for_dw(g)})) &&
+        (!out.dx.defined() || native({for_dx(g)}))) {
       return gradients<bf16_t>(g, saved, dy, out,
                                [&](const MatmulGeometry& of, const bf16_t* dz, const Tensor& b,
                                    const Tensor& y) { native_gemm({of}, dz, b.raw(), y.raw()); });
     }
 #endif
-    via_f32([&](ViaF32& t) { linear_backward(as_f32(g), t.in(saved), t.in(dy), t.out(out)); });
+    ViaF32 t(device_.backend, "linear", dy);
+    gradients<float>(g, t.in(saved), t.in(dy), t.out(out),
+                     [](const MatmulGeometry& of, const float* dz, const Tensor& b,
+                        const Tensor& y) { multiply(of, dz, f32(b), f32(y)); });
   }
 
  private:
@@ -129,6 +135,34 @@ bool CpuKernels::native(const GemmRequest& r) {
   constexpr int64_t smallest = 4096;  // below, f32 in plain loops is faster
   return options_.native_bf16 && dnnl_native_bf16() && g.batch * g.m * g.n * g.k > smallest &&
          device_.gemm_algorithms->has(r);
+}
+
+void CpuKernels::gemm_in_bf16(const Gemm& g) {
+  if (bf16_gemm_bytes(g) == 0) return gemm(g);
+  const Scratch<bf16_t> a = scratch<bf16_t>(g.size.m * g.size.k);
+  const Scratch<bf16_t> b = scratch<bf16_t>(g.size.k * g.size.n);
+  const auto round = [](const GemmOperand& x, int64_t rows, int64_t columns, bf16_t* to) {
+    if (x.is_transposed) std::swap(rows, columns);  // in memory
+    parallel_each(rows, rows_grain(columns), [&](int64_t r, int) {
+      round_row(x.data + r * x.stride, to + r * columns, columns);
+    });
+  };
+  round(g.a, g.size.m, g.size.k, a.data());
+  round(g.b, g.size.k, g.size.n, b.data());
+  device_.gemm_algorithms->run(allocator_, bf16_request(g), a.data(), b.data(), g.c.data);
+}
+
+int64_t CpuKernels::bf16_gemm_bytes(const Gemm& g) {
+  if (g.c.beta != 0 || g.c.stride != g.size.n || !native(bf16_request(g))) return 0;
+  return (g.size.m + g.size.n) * g.size.k * static_cast<int64_t>(sizeof(bf16_t)) +
+         device_.gemm_algorithms->scratch_bytes(bf16_request(g));
+}
+#else
+void CpuKernels::gemm_in_bf16(const Gemm& g) {
+  gemm(g);
+}
+int64_t CpuKernels::bf16_gemm_bytes(const Gemm&) {
+  return 0;
 }
 #endif
 

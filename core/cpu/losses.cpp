@@ -35,21 +35,18 @@ void for_each_softmax_row(Allocator& allocator, const SoftmaxGeometry& g, const 
   const int64_t rows = g.outer * g.inner;
   const int team = team_size(rows, rows_grain(g.classes * 8));
   const Scratch<float> memory(allocator, g.inner > 1 ? team * 3 * g.classes : 0);
-  parallel_ranges(rows, rows_grain(g.classes * 8), [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t row = begin; row < end; ++row) {
-      if (g.inner == 1) {
-        fn(a + row * g.classes, b ? b + row * g.classes : nullptr, y + row * g.classes);
-        continue;
-      }
-      const int64_t first = row / g.inner * g.classes * g.inner + row % g.inner;
-      float* own = memory.data() + thread * 3 * g.classes;
-      for (int64_t c = 0; c < g.classes; ++c) {
-        own[c] = a[first + c * g.inner];
-        if (b) own[g.classes + c] = b[first + c * g.inner];
-      }
-      fn(own, own + g.classes, own + 2 * g.classes);
-      for (int64_t c = 0; c < g.classes; ++c) y[first + c * g.inner] = own[2 * g.classes + c];
+  parallel_each(rows, rows_grain(g.classes * 8), [&](int64_t row, int thread) {
+    if (g.inner == 1) {
+      return fn(a + row * g.classes, b ? b + row * g.classes : nullptr, y + row * g.classes);
     }
+    const int64_t first = row / g.inner * g.classes * g.inner + row % g.inner;
+    float* own = memory.data() + thread * 3 * g.classes;
+    for (int64_t c = 0; c < g.classes; ++c) {
+      own[c] = a[first + c * g.inner];
+      if (b) own[g.classes + c] = b[first + c * g.inner];
+    }
+    fn(own, own + g.classes, own + 2 * g.classes);
+    for (int64_t c = 0; c < g.classes; ++c) y[first + c * g.inner] = own[2 * g.classes + c];
   });
 }
 
@@ -123,20 +120,16 @@ class Losses final : public LossKernels, CpuKernels {
   using CpuKernels::CpuKernels;
 
   void softmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
-    if (!in_f32("softmax", y)) {
-      return via_f32([&](ViaF32& t) { softmax(g, t.in(x), t.out(y)); });
-    }
+    ViaF32 t(device_.backend, "softmax", y);
     for_each_softmax_row(
-        allocator_, g, f32(x), nullptr, f32(y),
+        allocator_, g, f32(t.in(x)), nullptr, f32(t.out(y)),
         [&](const float* in, const float*, float* out) { softmax_row(in, g.log, out, g.classes); });
   }
 
   void softmax_backward(const SoftmaxGeometry& g, const Tensor& y, const Tensor& dy,
                         const Tensor& dx) override {
-    if (!in_f32("softmax", dx)) {
-      return via_f32([&](ViaF32& t) { softmax_backward(g, t.in(y), t.in(dy), t.out(dx)); });
-    }
-    for_each_softmax_row(allocator_, g, f32(y), f32(dy), f32(dx),
+    ViaF32 t(device_.backend, "softmax", dx);
+    for_each_softmax_row(allocator_, g, f32(t.in(y)), f32(t.in(dy)), f32(t.out(dx)),
                          [&](const float* out, const float* gradient, float* result) {
                            softmax_backward_row(out, gradient, g.log, result, g.classes);
                          });
@@ -144,15 +137,13 @@ class Losses final : public LossKernels, CpuKernels {
 
   void cross_entropy(const CrossEntropyGeometry& g, const LossInputs& in,
                      const LossOutputs& out) override {
-    if (!in_f32("cross_entropy", in.logits)) {
-      return via_f32([&](ViaF32& t) { cross_entropy(g, t.in(in), t.out(out)); });
-    }
-    const float* x = f32(in.logits);  // (rows, classes)
-    const float* soft = g.soft ? f32(in.target) : nullptr;
+    ViaF32 t(device_.backend, "cross_entropy", in.logits);
+    const float* x = f32(t.in(in.logits));  // (rows, classes)
+    const float* soft = g.soft ? f32(t.in(in.target)) : nullptr;
     const int64_t* labels = g.soft ? nullptr : static_cast<const int64_t*>(in.target.raw());
-    float* gradient = f32_or_null(out.dlogits);
+    float* gradient = f32_or_null(t.out(out.dlogits));
     CrossEntropyRow row{.g = g,
-                        .class_weight = g.weighted ? f32(in.class_weight) : nullptr,
+                        .class_weight = g.weighted ? f32(t.in(in.class_weight)) : nullptr,
                         .divisor = static_cast<double>(g.rows)};
     if (labels) {
       row.divisor = 0;
@@ -163,23 +154,19 @@ class Losses final : public LossKernels, CpuKernels {
     }
     const int64_t grain = rows_grain(g.classes * 8);
     const ThreadSums totals(allocator_, g.rows, grain);
-    parallel_ranges(g.rows, grain, [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t at = r * g.classes;
-        *totals.of(thread) += row(x + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
-                                  gradient ? gradient + at : nullptr);
-      }
+    parallel_each(g.rows, grain, [&](int64_t r, int thread) {
+      const int64_t at = r * g.classes;
+      *totals.of(thread) += row(x + at, labels ? labels[r] : 0, soft ? soft + at : nullptr,
+                                gradient ? gradient + at : nullptr);
     });
-    f32(out.loss)[0] = static_cast<float>(totals.total() / row.divisor);
+    f32(t.out(out.loss))[0] = static_cast<float>(totals.total() / row.divisor);
   }
 
   void binary_cross_entropy(const LossInputs& in, const LossOutputs& out) override {
-    if (!in_f32("binary_cross_entropy_with_logits", in.logits)) {
-      return via_f32([&](ViaF32& t) { binary_cross_entropy(t.in(in), t.out(out)); });
-    }
-    const float* x = f32(in.logits);
-    const float* t = f32(in.target);
-    float* dx = f32_or_null(out.dlogits);
+    ViaF32 via(device_.backend, "binary_cross_entropy_with_logits", in.logits);
+    const float* x = f32(via.in(in.logits));
+    const float* t = f32(via.in(in.target));
+    float* dx = f32_or_null(via.out(out.dlogits));
     const int64_t count = in.logits.count();
     const auto scale = static_cast<float>(1.0 / static_cast<double>(count));
     const ThreadSums totals(allocator_, count, pointwise_grain / 8);
@@ -187,7 +174,7 @@ class Losses final : public LossKernels, CpuKernels {
       *totals.of(thread) +=
           binary_range(x + begin, t + begin, scale, dx ? dx + begin : nullptr, end - begin);
     });
-    f32(out.loss)[0] = static_cast<float>(totals.total() / static_cast<double>(count));
+    f32(via.out(out.loss))[0] = static_cast<float>(totals.total() / static_cast<double>(count));
   }
 };
 

@@ -21,30 +21,25 @@ namespace {
 
 constexpr int64_t pool_lanes = 16;
 
-/// What the windows of one row of one plane have in common.
-struct WindowRow {
-  WindowRow(const Pool2dGeometry& geometry, int64_t i) : g(geometry), index(i) {
-    first_row = i * g.stride_h - g.pad_top;
-    top = std::max<int64_t>(first_row, 0);
-    bottom = std::max(std::min(first_row + g.kernel_h, g.h), top);
+/// A window along one axis: from `first` on; inside the image [begin, end).
+struct Span {
+  Span(int64_t i, int64_t stride, int64_t padding, int64_t kernel, int64_t extent)
+      : index(i),
+        first(i * stride - padding),
+        begin(std::max<int64_t>(first, 0)),
+        end(std::max(std::min(first + kernel, extent), begin)) {}
+  int64_t index, first, begin, end;
+};
+
+/// The rows of the windows of one row of one plane.
+struct WindowRow : Span {
+  WindowRow(const Pool2dGeometry& geometry, int64_t i)
+      : Span(i, geometry.stride_h, geometry.pad_top, geometry.kernel_h, geometry.h), g(geometry) {}
+  float divisor(const Span& columns) const {
+    return static_cast<float>(g.divisor(index, columns.index));
   }
   const Pool2dGeometry& g;
-  int64_t index, first_row, top, bottom;
 };
-
-/// The columns of one window that lie inside the image.
-struct WindowColumns {
-  WindowColumns(const Pool2dGeometry& g, int64_t j)
-      : index(j),
-        first(j * g.stride_w - g.pad_left),
-        left(std::max<int64_t>(first, 0)),
-        right(std::max(std::min(first + g.kernel_w, g.w), left)) {}
-  int64_t index, first, left, right;
-};
-
-inline float divisor_of(const WindowRow& r, const WindowColumns& c) {
-  return static_cast<float>(r.g.divisor(r.index, c.index));
-}
 
 /// Calls fn(columns, position in the row of y, channel, width) for `width` channels of every window
 /// of a row, sixteen at a time.
@@ -52,7 +47,7 @@ template <class Fn>
 inline __attribute__((always_inline)) void for_each_window(const Pool2dGeometry& g, int64_t inner,
                                                            Fn&& fn) {
   for (int64_t j = 0; j < g.w_out; ++j) {
-    const WindowColumns columns(g, j);
+    const Span columns(j, g.stride_w, g.pad_left, g.kernel_w, g.w);
     int64_t channel = 0;
     for (; channel + pool_lanes <= inner; channel += pool_lanes)
       fn(columns, j * inner + channel, channel, pool_lanes);
@@ -62,13 +57,12 @@ inline __attribute__((always_inline)) void for_each_window(const Pool2dGeometry&
 
 /// Calls fn(position in the plane, index within the window) for the window's pixels in the image.
 template <class Fn>
-inline __attribute__((always_inline)) void for_each_pixel(const WindowRow& r,
-                                                          const WindowColumns& c, int64_t inner,
-                                                          Fn&& fn) {
-  for (int64_t row = r.top; row < r.bottom; ++row) {
-    for (int64_t column = c.left; column < c.right; ++column) {
+inline __attribute__((always_inline)) void for_each_pixel(const WindowRow& r, const Span& c,
+                                                          int64_t inner, Fn&& fn) {
+  for (int64_t row = r.begin; row < r.end; ++row) {
+    for (int64_t column = c.begin; column < c.end; ++column) {
       fn((row * r.g.w + column) * inner,
-         static_cast<int32_t>((row - r.first_row) * r.g.kernel_w + column - c.first));
+         static_cast<int32_t>((row - r.first) * r.g.kernel_w + column - c.first));
     }
   }
 }
@@ -78,7 +72,7 @@ template <class T, class Index>
 WHISKER_VECTORIZE void max_row(const WindowRow& r, int64_t inner, const T* x, T* y, Index* argmax) {
   for_each_window(
       r.g, inner,
-      [&](const WindowColumns& c, int64_t at, int64_t channel, int64_t width)
+      [&](const Span& c, int64_t at, int64_t channel, int64_t width)
           __attribute__((always_inline)) {
             float best[pool_lanes];
             int32_t index[pool_lanes];
@@ -111,7 +105,7 @@ WHISKER_VECTORIZE void max_row_back(const WindowRow& r, int64_t inner, const Ind
                                     const T* dy, float* dx) {
   for_each_window(
       r.g, inner,
-      [&](const WindowColumns& c, int64_t at, int64_t channel, int64_t width)
+      [&](const Span& c, int64_t at, int64_t channel, int64_t width)
           __attribute__((always_inline)) {
             float gradient[pool_lanes];
             int32_t index[pool_lanes];
@@ -134,14 +128,14 @@ WHISKER_VECTORIZE void average_row(const WindowRow& r, int64_t inner, const T* x
   constexpr int64_t stretch = 64;  // elements added in f32
   for_each_window(
       r.g, inner,
-      [&](const WindowColumns& c, int64_t at, int64_t channel, int64_t width)
+      [&](const Span& c, int64_t at, int64_t channel, int64_t width)
           __attribute__((always_inline)) {
-            const bool is_large = (r.bottom - r.top) * (c.right - c.left) > stretch;
+            const bool is_large = (r.end - r.begin) * (c.end - c.begin) > stretch;
             float sum[pool_lanes] = {};
             double total[pool_lanes] = {};
-            for (int64_t row = r.top; row < r.bottom; ++row) {
-              for (int64_t first = c.left; first < c.right; first += stretch) {
-                const int64_t end = std::min(first + stretch, c.right);
+            for (int64_t row = r.begin; row < r.end; ++row) {
+              for (int64_t first = c.begin; first < c.end; first += stretch) {
+                const int64_t end = std::min(first + stretch, c.end);
                 for (int64_t column = first; column < end; ++column) {
                   const T* v = x + (row * r.g.w + column) * inner + channel;
 #pragma omp simd
@@ -154,7 +148,7 @@ WHISKER_VECTORIZE void average_row(const WindowRow& r, int64_t inner, const T* x
                 }
               }
             }
-            const float divisor = divisor_of(r, c);
+            const float divisor = r.divisor(c);
             const float scale = divisor > 0 ? 1.0f / divisor : 0.0f;
             for (int64_t i = 0; i < width; ++i) {
               store(y[at + i], (is_large ? static_cast<float>(total[i]) : sum[i]) * scale);
@@ -166,9 +160,9 @@ template <class T>
 WHISKER_VECTORIZE void average_row_back(const WindowRow& r, int64_t inner, const T* dy, float* dx) {
   for_each_window(
       r.g, inner,
-      [&](const WindowColumns& c, int64_t at, int64_t channel, int64_t width)
+      [&](const Span& c, int64_t at, int64_t channel, int64_t width)
           __attribute__((always_inline)) {
-            const float scale = 1.0f / divisor_of(r, c);
+            const float scale = 1.0f / r.divisor(c);
             float scaled[pool_lanes];
             for (int64_t i = 0; i < width; ++i) scaled[i] = load(dy[at + i]) * scale;
             for_each_pixel(
@@ -184,11 +178,9 @@ WHISKER_VECTORIZE void average_row_back(const WindowRow& r, int64_t inner, const
 template <class Fn>
 void for_each_row(const Pool2dGeometry& g, const ImageLayout& a, Fn&& fn) {
   const int64_t work = g.h * g.w * a.inner();
-  parallel_ranges(a.outer(), rows_grain(work), [&](int64_t begin, int64_t end, int) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      for (int64_t i = 0; i < g.h_out; ++i) {
-        fn(WindowRow(g, i), plane, (plane * g.h_out + i) * g.w_out * a.inner());
-      }
+  parallel_each(a.outer(), rows_grain(work), [&](int64_t plane, int) {
+    for (int64_t i = 0; i < g.h_out; ++i) {
+      fn(WindowRow(g, i), plane, (plane * g.h_out + i) * g.w_out * a.inner());
     }
   });
 }
@@ -201,16 +193,14 @@ void backward_planes(Allocator& allocator, const Pool2dGeometry& g, const ImageL
   const int64_t size = g.h * g.w * a.inner();
   const int team = team_size(a.outer(), rows_grain(size));
   const Scratch<float> wide(allocator, in_place ? 0 : team * size);
-  parallel_ranges(a.outer(), rows_grain(size), [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      float* sums = wide.data() + thread * size;
-      if constexpr (in_place) sums = dx + plane * size;
-      std::fill_n(sums, size, 0.0f);
-      for (int64_t i = 0; i < g.h_out; ++i) {
-        fn(WindowRow(g, i), (plane * g.h_out + i) * g.w_out * a.inner(), sums);
-      }
-      if constexpr (!in_place) round_row(sums, dx + plane * size, size);
+  parallel_each(a.outer(), rows_grain(size), [&](int64_t plane, int thread) {
+    float* sums = wide.data() + thread * size;
+    if constexpr (in_place) sums = dx + plane * size;
+    std::fill_n(sums, size, 0.0f);
+    for (int64_t i = 0; i < g.h_out; ++i) {
+      fn(WindowRow(g, i), (plane * g.h_out + i) * g.w_out * a.inner(), sums);
     }
+    if constexpr (!in_place) round_row(sums, dx + plane * size, size);
   });
 }
 
@@ -285,19 +275,14 @@ class Pooling final : public PoolingKernels, CpuKernels {
   void pool2d_backward(const Pool2dGeometry& g, const Tensor& workspace, const Tensor& dy,
                        const Tensor& dx) override {
     // argmax has the layout of y; the average of windows takes the layout of dy.
-    const bool marked = workspace.defined();
-    const ImageLayout from = layout_of(marked ? workspace : dy,
+    const ImageLayout from = layout_of(workspace.defined() ? workspace : dy,
                                        {.n = g.n, .positions = g.h_out * g.w_out, .channels = g.c});
     ImageLayout to = from;
     to.positions = g.h * g.w;
-    const void* argmax = nullptr;
-    if (marked) {
-      argmax = blocked_form(workspace) ? blocked_form(workspace)->data() : workspace.raw();
-    }
-    const LayoutInput gradient(allocator_, dy, from);
+    const LayoutInput argmax(allocator_, workspace, from), gradient(allocator_, dy, from);
     LayoutOutput out(allocator_, dx, to);
     visit_element("pool2d", dy.dtype(), [&]<class T>() {
-      pool_backward(allocator_, g, from, argmax, gradient.data<T>(), out.data<T>());
+      pool_backward(allocator_, g, from, argmax.data<void>(), gradient.data<T>(), out.data<T>());
     });
     out.finish();
   }

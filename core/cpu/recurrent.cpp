@@ -9,10 +9,6 @@
 #include "core/cpu/support/parallel.h"
 #include "core/cpu/support/rows.h"
 
-#if WHISKER_ONEDNN
-#include "core/cpu/onednn/dnnl_gemm.h"
-#endif
-
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -23,35 +19,25 @@ namespace {
 // Elements of f32 that a call keeps, one part after the other: per cell gates, side and m (see
 // CellMemory), then the results of all layers but the last. Memory that backward does not need is
 // reused by later layers.
-class KeptLayout {
- public:
-  KeptLayout(const RecurrentGeometry& g, bool for_backward)
-      : g_(g),
-        positions_(g.steps * g.batch),
-        cells_(for_backward ? g.cells() : g.directions),
-        results_(for_backward ? g.layers - 1 : std::min<int64_t>(g.layers - 1, 2)) {}
-
-  int64_t gates(int64_t cell) const { return cell % cells_ * per_cell(); }
-  int64_t side(int64_t cell) const { return gates(cell) + positions_ * g_.gates() * g_.hidden; }
-  int64_t m(int64_t cell) const { return side(cell) + side_elements(); }
-  int64_t y(int64_t layer) const { return cells_ * per_cell() + layer % results_ * per_result(); }
-  int64_t elements() const { return cells_ * per_cell() + results_ * per_result(); }
-
- private:
-  int64_t side_elements() const {
-    const bool has = g_.is_lstm() || g_.kind == RecurrentKind::gru;
-    return has ? positions_ * g_.hidden : 0;
+struct KeptLayout {
+  KeptLayout(const RecurrentGeometry& g, bool for_backward) {
+    const int64_t positions = g.steps * g.batch, states = positions * g.hidden;
+    const bool has_side = g.is_lstm() || g.kind == RecurrentKind::gru;
+    side_begin = g.gates() * states;
+    m_begin = side_begin + (has_side ? states : 0);
+    per_cell = m_begin + (g.projection > 0 ? states : 0);
+    per_result = positions * g.directions * g.output();
+    cells = for_backward ? g.cells() : g.directions;
+    results = for_backward ? g.layers - 1 : std::min<int64_t>(g.layers - 1, 2);
   }
-  int64_t per_cell() const {
-    return positions_ * g_.gates() * g_.hidden + side_elements() +
-           (g_.projection > 0 ? positions_ * g_.hidden : 0);
-  }
-  int64_t per_result() const { return positions_ * g_.directions * g_.output(); }
+  int64_t gates(int64_t cell) const { return cell % cells * per_cell; }
+  int64_t side(int64_t cell) const { return gates(cell) + side_begin; }
+  int64_t m(int64_t cell) const { return gates(cell) + m_begin; }
+  int64_t y(int64_t layer) const { return cells * per_cell + layer % results * per_result; }
+  int64_t elements() const { return cells * per_cell + results * per_result; }
 
-  const RecurrentGeometry& g_;
-  int64_t positions_;  // T N
-  int64_t cells_;      // with memory of their own
-  int64_t results_;    // layers with memory of their own
+  int64_t side_begin, m_begin, per_cell, per_result;
+  int64_t cells, results;  // with memory of their own
 };
 
 // Rows of one cell in (cells, N, extent).
@@ -103,16 +89,11 @@ class Call {
   }
 
   CellMemory memory(int64_t cell, const Tensor& x) const {
-    const RecurrentParameters& p = in_.parameters[static_cast<size_t>(cell)];
     const int64_t layer = cell / g_.directions;
     float* kept = f32(kept_);
     return {.x = f32(x),
             .inputs = g_.inputs(layer),
-            .w_ih = f32(p.w_ih),
-            .w_hh = f32(p.w_hh),
-            .b_ih = f32_or_null(p.b_ih),
-            .b_hh = f32_or_null(p.b_hh),
-            .w_hr = f32_or_null(p.w_hr),
+            .p = in_.parameters[static_cast<size_t>(cell)].map(f32_or_null),
             .h0 = of_cell(f32_or_null(in_.initial.h), g_, cell, g_.output()),
             .c0 = of_cell(f32_or_null(in_.initial.c), g_, cell, g_.hidden),
             .lengths = in_.lengths.defined() ? in_.lengths.data<int64_t>().data() : nullptr,
@@ -156,13 +137,11 @@ Tensor without_padding(const RecurrentGeometry& g, const Tensor& x, const int64_
   const Tensor clean = workspace(x.shape());
   const float* from = f32(x);
   float* to = f32(clean);
-  parallel_ranges(g.steps * g.batch, rows_grain(g.features), [&](int64_t begin, int64_t end, int) {
-    for (int64_t position = begin; position < end; ++position) {
-      const bool valid = position / g.batch < lengths[position % g.batch];
-      float* row = to + position * g.features;
-      valid ? std::copy_n(from + position * g.features, g.features, row)
-            : std::fill_n(row, g.features, 0.0f);
-    }
+  parallel_each(g.steps * g.batch, rows_grain(g.features), [&](int64_t position, int) {
+    const bool valid = position / g.batch < lengths[position % g.batch];
+    float* row = to + position * g.features;
+    valid ? std::copy_n(from + position * g.features, g.features, row)
+          : std::fill_n(row, g.features, 0.0f);
   });
   return clean;
 }
@@ -171,20 +150,8 @@ RecurrentInputs wide(ViaF32& t, const RecurrentInputs& in) {
   RecurrentInputs result = in;
   result.x = t.in(in.x);
   result.initial = {.h = t.in(in.initial.h), .c = t.in(in.initial.c)};
-  for (RecurrentParameters& p : result.parameters) {
-    p = {t.in(p.w_ih), t.in(p.w_hh), t.in(p.b_ih), t.in(p.b_hh), t.in(p.w_hr)};
-  }
+  for (RecurrentParameters& p : result.parameters) p = t.in(p);
   return result;
-}
-
-// Rows of a matrix, rounded and one behind the other.
-[[maybe_unused]] void round_rows(const float* from, int64_t stride, int64_t rows, int64_t columns,
-                                 bf16_t* to) {
-  parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r) {
-      round_row(from + r * stride, to + r * columns, columns);
-    }
-  });
 }
 
 class Recurrent final : public RecurrentKernels, CpuKernels {
@@ -199,49 +166,22 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
                                      bool dw) override {
     const bool narrow = g.dtype == DType::bf16;
     KernelWorkspace workspace = recurrent_workspace(
-        g, dy, dx, dw, [&](const Gemm& call) { return narrow ? bf16_bytes(call) : 0; });
+        g, dy, dx, dw, [&](const Gemm& call) { return narrow ? bf16_gemm_bytes(call) : 0; });
     if (!dx && !dw) {
       workspace.forward += KeptLayout(g, false).elements() * static_cast<int64_t>(sizeof(float));
     }
     return workspace;
   }
 
-  void forward(const RecurrentGeometry& g, const RecurrentInputs& in,
-               const RecurrentOutputs& out) override {
-    if (in_f32("recurrent", in.x)) return run(gemm, g, in, out);
-    const auto in_bf16 = [this](const Gemm& gemm) { gemm_in_bf16(gemm); };
-    via_f32([&](ViaF32& t) {
-      run(in_bf16, as_f32(g), wide(t, in),
-          {.y = t.out(out.y),
-           .last = {.h = t.out(out.last.h), .c = t.out(out.last.c)},
-           .reserve = out.reserve});
-    });
-  }
-
-  void backward(const RecurrentGeometry& g, const RecurrentInputs& in, const RecurrentOutputs& out,
-                const RecurrentGradients& gradients) override {
-    if (in_f32("recurrent", in.x)) return run_backward(gemm, g, in, out, gradients);
-    const auto in_bf16 = [this](const Gemm& gemm) { gemm_in_bf16(gemm); };
-    via_f32([&](ViaF32& t) {
-      RecurrentGradients d = gradients;
-      d.dy = t.in(d.dy);
-      d.dlast = {.h = t.in(d.dlast.h), .c = t.in(d.dlast.c)};
-      d.dx = t.out(d.dx);
-      d.dinitial = {.h = t.out(d.dinitial.h), .c = t.out(d.dinitial.c)};
-      for (RecurrentParameters& p : d.dparameters) {
-        p = {t.out(p.w_ih), t.out(p.w_hh), t.out(p.b_ih), t.out(p.b_hh), t.out(p.w_hr)};
-      }
-      run_backward(in_bf16, as_f32(g), wide(t, in),
-                   {.y = t.in(out.y), .last = {}, .reserve = out.reserve}, d);
-    });
-  }
-
- private:
-  /// Computes a gemm over all steps.
-  using LargeGemm = std::function<void(const Gemm&)>;
-
-  void run(const LargeGemm& large_gemm, const RecurrentGeometry& g, const RecurrentInputs& in,
-           const RecurrentOutputs& out) {
+  void forward(const RecurrentGeometry& given, const RecurrentInputs& inputs,
+               const RecurrentOutputs& outputs) override {
+    ViaF32 t(device_.backend, "recurrent", inputs.x);
+    const RecurrentGeometry g = as_f32(given);
+    const RecurrentInputs in = wide(t, inputs);
+    const RecurrentOutputs out{.y = t.out(outputs.y),
+                               .last = {.h = t.out(outputs.last.h), .c = t.out(outputs.last.c)},
+                               .reserve = outputs.reserve};
+    const std::function<void(const Gemm&)> large_gemm = gemm_over_all_steps(given);
     const Call call(device_.backend, g, in, out, out.reserve.defined());
     for (int64_t layer = 0; layer < g.layers; ++layer) {
       const Tensor x = call.input(layer);
@@ -256,9 +196,19 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     }
   }
 
-  void run_backward(const LargeGemm& large_gemm, const RecurrentGeometry& g,
-                    const RecurrentInputs& in, const RecurrentOutputs& out,
-                    const RecurrentGradients& gradients) {
+  void backward(const RecurrentGeometry& given, const RecurrentInputs& inputs,
+                const RecurrentOutputs& outputs, const RecurrentGradients& results) override {
+    ViaF32 t(device_.backend, "recurrent", inputs.x);
+    const RecurrentGeometry g = as_f32(given);
+    const RecurrentInputs in = wide(t, inputs);
+    const RecurrentOutputs out{.y = t.in(outputs.y), .reserve = outputs.reserve};
+    RecurrentGradients gradients = results;
+    gradients.dy = t.in(results.dy);
+    gradients.dlast = {.h = t.in(results.dlast.h), .c = t.in(results.dlast.c)};
+    gradients.dx = t.out(results.dx);
+    gradients.dinitial = {.h = t.out(results.dinitial.h), .c = t.out(results.dinitial.c)};
+    for (RecurrentParameters& p : gradients.dparameters) p = t.out(p);
+    const std::function<void(const Gemm&)> large_gemm = gemm_over_all_steps(given);
     const Call call(device_.backend, g, in, out, true);
     const Scratch<float> dh = scratch<float>(g.cells() * g.batch * g.output());
     const Scratch<float> dc = scratch<float>(g.is_lstm() ? g.cells() * g.batch * g.hidden : 0);
@@ -277,15 +227,11 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
       std::deque<CellBackward> cells;
       for (int64_t direction = 0; direction < g.directions; ++direction) {
         const int64_t cell = layer * g.directions + direction;
-        const RecurrentParameters& d = gradients.dparameters[static_cast<size_t>(cell)];
-        const CellGradients wanted{.dy = dy.defined() ? f32(dy) + direction * g.output() : nullptr,
-                                   .dx = f32_or_null(dx),
-                                   .add_dx = direction > 0,
-                                   .w_ih = f32_or_null(d.w_ih),
-                                   .w_hh = f32_or_null(d.w_hh),
-                                   .b_ih = f32_or_null(d.b_ih),
-                                   .b_hh = f32_or_null(d.b_hh),
-                                   .w_hr = f32_or_null(d.w_hr)};
+        const CellGradients wanted{
+            .dy = dy.defined() ? f32(dy) + direction * g.output() : nullptr,
+            .dx = f32_or_null(dx),
+            .add_dx = direction > 0,
+            .p = gradients.dparameters[static_cast<size_t>(cell)].map(f32_or_null)};
         cells.emplace_back(allocator_, large_gemm, g, direction, call.memory(cell, x), wanted,
                            of_cell(dh.data(), g, cell, g.output()),
                            g.is_lstm() ? of_cell(dc.data(), g, cell, g.hidden) : nullptr);
@@ -302,48 +248,11 @@ class Recurrent final : public RecurrentKernels, CpuKernels {
     end_with(dc, gradients.dinitial.c);
   }
 
-  /// gemm() with operands rounded to bf16 where the CPU's own bf16 can be used, else in f32.
-  void gemm_in_bf16(const Gemm& g) {
-#if WHISKER_ONEDNN
-    const GemmRequest request = bf16_request(g);
-    if (!in_bf16(g, request)) return gemm(g);
-    const auto [m, n, k] = g.size;
-    const bool a_turned = g.a.is_transposed, b_turned = g.b.is_transposed;
-    const Scratch<bf16_t> a = scratch<bf16_t>(m * k);
-    const Scratch<bf16_t> b = scratch<bf16_t>(k * n);
-    round_rows(g.a.data, g.a.stride, a_turned ? k : m, a_turned ? m : k, a.data());
-    round_rows(g.b.data, g.b.stride, b_turned ? n : k, b_turned ? k : n, b.data());
-    device_.gemm_algorithms->run(allocator_, request, a.data(), b.data(), g.c.data);
-#else
-    gemm(g);
-#endif
+ private:
+  std::function<void(const Gemm&)> gemm_over_all_steps(const RecurrentGeometry& g) {
+    if (g.dtype == DType::f32) return gemm;
+    return [this](const Gemm& call) { gemm_in_bf16(call); };
   }
-
-  /// What gemm_in_bf16() takes.
-  int64_t bf16_bytes([[maybe_unused]] const Gemm& g) {
-#if WHISKER_ONEDNN
-    const GemmRequest request = bf16_request(g);
-    if (!in_bf16(g, request)) return 0;
-    return (g.size.m + g.size.n) * g.size.k * static_cast<int64_t>(sizeof(bf16_t)) +
-           device_.gemm_algorithms->scratch_bytes(request);
-#else
-    return 0;
-#endif
-  }
-
-#if WHISKER_ONEDNN
-  static GemmRequest bf16_request(const Gemm& g) {
-    return {.geometry = {.m = g.size.m,
-                         .n = g.size.n,
-                         .k = g.size.k,
-                         .transpose_a = g.a.is_transposed,
-                         .transpose_b = g.b.is_transposed},
-            .y = DType::f32};
-  }
-  bool in_bf16(const Gemm& g, const GemmRequest& request) {
-    return g.c.beta == 0 && g.c.stride == g.size.n && native(request);
-  }
-#endif
 };
 
 }  // namespace

@@ -112,17 +112,14 @@ void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, in
                  Terms x, T* y, double scale) {
   const int64_t work = reduced.count * length;
   if (kept.count >= 2 * team_size(kept.count * work, pointwise_grain) || kept.count > 64) {
-    parallel_ranges(kept.count, rows_grain(work), [&](int64_t begin, int64_t end, int) {
-      for (int64_t o = begin; o < end; ++o) {
-        double total = Op::start;
-        const Terms base = x + kept.offset(o);
-        for (int64_t r = 0; r < reduced.count; ++r) {
-          total = Op::combine(total, Op::row(base + reduced.offset(r), length));
-        }
-        store(y[o], static_cast<float>(total * scale));
+    return parallel_each(kept.count, rows_grain(work), [&](int64_t o, int) {
+      double total = Op::start;
+      const Terms base = x + kept.offset(o);
+      for (int64_t r = 0; r < reduced.count; ++r) {
+        total = Op::combine(total, Op::row(base + reduced.offset(r), length));
       }
+      store(y[o], static_cast<float>(total * scale));
     });
-    return;
   }
   // Few results: the threads split the rows of each into pieces.
   const int64_t pieces_per_row = (length + stretch - 1) / stretch;
@@ -130,14 +127,11 @@ void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, in
   const Scratch<double> partial(allocator, pieces);
   for (int64_t o = 0; o < kept.count; ++o) {
     const Terms base = x + kept.offset(o);
-    parallel_ranges(pieces, rows_grain(std::min(length, stretch)),
-                    [&](int64_t begin, int64_t end, int) {
-                      for (int64_t p = begin; p < end; ++p) {
-                        const int64_t at = p % pieces_per_row * stretch;
-                        partial[p] = Op::row(base + reduced.offset(p / pieces_per_row) + at,
-                                             std::min(stretch, length - at));
-                      }
-                    });
+    parallel_each(pieces, rows_grain(std::min(length, stretch)), [&](int64_t p, int) {
+      const int64_t at = p % pieces_per_row * stretch;
+      partial[p] =
+          Op::row(base + reduced.offset(p / pieces_per_row) + at, std::min(stretch, length - at));
+    });
     double total = Op::start;
     for (int64_t p = 0; p < pieces; ++p) total = Op::combine(total, partial[p]);
     store(y[o], static_cast<float>(total * scale));
@@ -154,15 +148,13 @@ void reduce_columns(Allocator& allocator, const Walk& kept, const Walk& reduced,
   const int64_t jobs = kept.count * parts;
   const Scratch<double> sums(allocator, jobs * length);
   const int64_t work = reduced.count * length / std::max<int64_t>(parts, 1);
-  parallel_ranges(jobs, rows_grain(work), [&](int64_t begin, int64_t end, int) {
-    for (int64_t job = begin; job < end; ++job) {
-      double* sum = sums.data() + job * length;
-      std::fill_n(sum, length, Op::start);
-      const Terms base = x + kept.offset(job / parts);
-      const int64_t part = job % parts;
-      for (int64_t r = reduced.count * part / parts; r < reduced.count * (part + 1) / parts; ++r) {
-        combine_row(Op{}, base + reduced.offset(r), sum, length);
-      }
+  parallel_each(jobs, rows_grain(work), [&](int64_t job, int) {
+    double* sum = sums.data() + job * length;
+    std::fill_n(sum, length, Op::start);
+    const Terms base = x + kept.offset(job / parts);
+    const int64_t part = job % parts;
+    for (int64_t r = reduced.count * part / parts; r < reduced.count * (part + 1) / parts; ++r) {
+      combine_row(Op{}, base + reduced.offset(r), sum, length);
     }
   });
   for (int64_t o = 0; o < kept.count; ++o) {
@@ -250,10 +242,8 @@ class Reduction final : public ReductionKernels, CpuKernels {
   }
 
   void argmax(const SoftmaxGeometry& g, const Tensor& x, const Tensor& y) override {
-    if (!in_f32("argmax", x)) {
-      return via_f32([&](ViaF32& t) { argmax(g, t.in(x), y); });
-    }
-    const float* from = f32(x);
+    ViaF32 t(device_.backend, "argmax", x);
+    const float* from = f32(t.in(x));
     int64_t* to = static_cast<int64_t*>(y.raw());
     for (int64_t o = 0; o < g.outer; ++o) {
       for (int64_t i = 0; i < g.inner; ++i) {

@@ -5,6 +5,7 @@
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/strided_rows.h"
 #include "core/vectorize.h"
 
@@ -34,11 +35,6 @@ WHISKER_VECTORIZE void add_row(const float* x, int64_t x_stride, float* y, int64
   for (int64_t i = 0; i < count; ++i) y[i * y_stride] += x[i * x_stride];
 }
 
-WHISKER_VECTORIZE void add_entry(const float* row, double* sum, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) sum[i] += static_cast<double>(row[i]);
-}
-
 /// Calls fn(source_at, target_at) for every row of the last axis, in parallel.
 template <class Fn>
 void for_each_copy_row(const CopyGeometry& g, Fn&& fn) {
@@ -59,14 +55,12 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
   using CpuKernels::CpuKernels;
 
   void strided_copy(const CopyGeometry& g, bool add, const Tensor& x, const Tensor& y) override {
-    if (add && !in_f32("strided_copy", y)) {
-      return via_f32([&](ViaF32& t) { strided_copy(g, add, t.in(x), t.in_out(y)); });
-    }
     const auto last = static_cast<size_t>(g.rank > 0 ? g.rank - 1 : 0);
     const int64_t length = g.rank > 0 ? g.extent[last] : 1;
     if (add) {
-      const float* from = f32(x);
-      float* to = f32(y);
+      ViaF32 t(device_.backend, "strided_copy", y);
+      const float* from = f32(t.in(x));
+      float* to = f32(t.in_out(y));
       for_each_copy_row(g, [&](int64_t source, int64_t target) {
         add_row(from + source, g.source_stride[last], to + target, g.target_stride[last], length);
       });
@@ -101,12 +95,10 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
 
   void gather_backward(const GatherGeometry& g, const Tensor& index, const Tensor& dy,
                        const Tensor& dx) override {
-    if (!in_f32("gather", dx)) {
-      return via_f32([&](ViaF32& t) { gather_backward(g, index, t.in(dy), t.out(dx)); });
-    }
+    ViaF32 t(device_.backend, "gather", dx);
     const int64_t* picks = static_cast<const int64_t*>(index.raw());
-    const float* from = f32(dy);
-    float* to = f32(dx);
+    const float* from = f32(t.in(dy));
+    float* to = f32(t.out(dx));
     const Scratch<double> sums = scratch<double>(dx.count());
     std::fill_n(sums.data(), dx.count(), 0.0);
     for (int64_t o = 0; o < g.outer; ++o) {
@@ -134,14 +126,12 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
   }
 
   void embedding_backward(const Tensor& index, const Tensor& dy, const Tensor& dtable) override {
-    if (!in_f32("embedding", dtable)) {
-      return via_f32([&](ViaF32& t) { embedding_backward(index, t.in(dy), t.out(dtable)); });
-    }
+    ViaF32 t(device_.backend, "embedding", dtable);
     const int64_t entries = dtable.extent(0), count = index.count();
     const int64_t features = dtable.count() / std::max<int64_t>(entries, 1);
     const int64_t* picks = static_cast<const int64_t*>(index.raw());
-    const float* from = f32(dy);
-    float* to = f32(dtable);
+    const float* from = f32(t.in(dy));
+    float* to = f32(t.out(dtable));
     // Rows by entry, so that those of a frequent token are added in f64: [ends[e - 1], ends[e]).
     const Scratch<int64_t> memory = scratch<int64_t>(entries + 1 + count);
     int64_t *const ends = memory.data() + 1, *const rows = ends + entries;
@@ -153,19 +143,18 @@ class ShapeIndex final : public ShapeIndexKernels, CpuKernels {
     if (entries > 0) ends[entries - 1] = count;
     const int team = team_size(entries, rows_grain(features));
     const Scratch<double> sums = scratch<double>(team * features);
-    parallel_ranges(entries, rows_grain(features), [&](int64_t begin, int64_t end, int thread) {
+    parallel_each(entries, rows_grain(features), [&](int64_t e, int thread) {
       double* const sum = sums.data() + thread * features;
-      for (int64_t e = begin; e < end; ++e) {
-        if (ends[e - 1] == ends[e]) {
-          std::fill_n(to + e * features, features, 0.0f);
-          continue;
-        }
-        std::fill_n(sum, features, 0.0);
-        for (int64_t r = ends[e - 1]; r < ends[e]; ++r) {
-          add_entry(from + rows[r] * features, sum, features);
-        }
-        for (int64_t f = 0; f < features; ++f) to[e * features + f] = static_cast<float>(sum[f]);
+      float* const row = to + e * features;
+      if (ends[e - 1] == ends[e]) {
+        std::fill_n(row, features, 0.0f);
+        return;
       }
+      std::fill_n(sum, features, 0.0);
+      for (int64_t r = ends[e - 1]; r < ends[e]; ++r) {
+        add_to_sums(from + rows[r] * features, sum, features);
+      }
+      for (int64_t f = 0; f < features; ++f) row[f] = static_cast<float>(sum[f]);
     });
   }
 

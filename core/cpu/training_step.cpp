@@ -57,22 +57,16 @@ float gradient_of(const Factors& f, float gradient, float value) {
   return g + f.l2 * value;
 }
 
-WHISKER_VECTORIZE void sgd(Factors c, const float* gradient, float* value, int64_t count) {
+template <bool Momentum, bool Nesterov>
+WHISKER_VECTORIZE void sgd(Factors c, const float* gradient, float* value, float* moment,
+                           int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const float g = gradient_of(c, gradient[i], value[i]);
-    value[i] = value[i] * c.keep - c.rate * g;
-  }
-}
-
-template <bool Nesterov>
-WHISKER_VECTORIZE void sgd_momentum(Factors c, const float* gradient, float* value, float* moment,
-                                    int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float g = gradient_of(c, gradient[i], value[i]);
-    moment[i] = (c.momentum == 0 ? 0 : c.momentum * moment[i]) + g;
-    const float direction = Nesterov ? g + c.nesterov * moment[i] : moment[i];
+    float direction = gradient_of(c, gradient[i], value[i]);
+    if constexpr (Momentum) {
+      moment[i] = (c.momentum == 0 ? 0 : c.momentum * moment[i]) + direction;
+      direction = Nesterov ? direction + c.nesterov * moment[i] : moment[i];
+    }
     value[i] = value[i] * c.keep - c.rate * direction;
   }
 }
@@ -136,9 +130,7 @@ struct FlatMemory {
   const void* gradient;  // f32 or bf16
   float* value;
   bf16_t* compute;  // or null
-  float* moment1;
-  float* moment2;
-  float* moment3;
+  float *moment1, *moment2, *moment3;
 };
 
 /// `count` elements from `at` on; their gradients start at `gradient`.
@@ -148,22 +140,21 @@ void step_range(const OptimizerStep& s, const Factors& f, const FlatMemory& m, i
   float* value = m.value + at;
   switch (s.kind) {
     case OptimizerKind::sgd:
-      if (s.momentum == 0) return sgd(f, gradient, value, count);
-      if (s.nesterov) return sgd_momentum<true>(f, gradient, value, from(m.moment1), count);
-      return sgd_momentum<false>(f, gradient, value, from(m.moment1), count);
+      return visit_bool(s.momentum != 0, [&]<bool Momentum>() {
+        visit_bool(s.nesterov, [&]<bool Nesterov>() {
+          sgd<Momentum, Nesterov>(f, gradient, value, from(m.moment1), count);
+        });
+      });
     case OptimizerKind::adam:
     case OptimizerKind::adamw:
       return adam(f, gradient, value, from(m.moment1), from(m.moment2), count);
-    case OptimizerKind::rmsprop: {
-      const auto run = [&]<bool Centered, bool Momentum>() {
-        rmsprop<Centered, Momentum>(f, gradient, value, from(m.moment1), from(m.moment2),
-                                    from(m.moment3), count);
-      };
-      if (s.centered && s.momentum != 0) return run.template operator()<true, true>();
-      if (s.centered) return run.template operator()<true, false>();
-      if (s.momentum != 0) return run.template operator()<false, true>();
-      return run.template operator()<false, false>();
-    }
+    case OptimizerKind::rmsprop:
+      return visit_bool(s.centered, [&]<bool Centered>() {
+        visit_bool(s.momentum != 0, [&]<bool Momentum>() {
+          rmsprop<Centered, Momentum>(f, gradient, value, from(m.moment1), from(m.moment2),
+                                      from(m.moment3), count);
+        });
+      });
   }
 }
 
@@ -258,18 +249,11 @@ class TrainingStep final : public TrainingStepKernels, CpuKernels {
   }
 
   void moving_average(const AverageStep& step) override {
-    if (!in_f32("moving_average", step.value)) {
-      return via_f32([&](ViaF32& t) {
-        AverageStep wide = step;
-        wide.value = t.in(step.value);
-        wide.average = t.in_out(step.average);
-        moving_average(wide);
-      });
-    }
     if (step.applies && !*step.applies) return;
+    ViaF32 t(device_.backend, "moving_average", step.value);
     const double decay = average_decay(step.decay, step.warmup, ++*step.updates);
-    const float* from = f32(step.value);
-    float* to = f32(step.average);
+    const float* from = f32(t.in(step.value));
+    float* to = f32(t.in_out(step.average));
     const auto keep = static_cast<float>(decay), fresh = static_cast<float>(1 - decay);
     parallel_ranges(step.value.count(), pointwise_grain, [&](int64_t begin, int64_t end, int) {
       const FlushDenormals flush;

@@ -1,4 +1,4 @@
-// Stand-ins are workspace; casts make and round them.
+// Casts make and round stand-ins.
 #include "core/cpu/via_f32.h"
 
 #include "core/backend/elementwise.h"
@@ -11,7 +11,6 @@ bool narrow(const Tensor& x) {
 }
 
 Tensor stand_in(const Tensor& x) {
-  const MemoryScope scope(MemoryCategory::workspace);
   return empty(x.shape(), {.dtype = DType::f32, .device = x.device()});
 }
 
@@ -34,7 +33,9 @@ const Tensor& ViaF32::in_out(const Tensor& y) {
   return wide;
 }
 
-void ViaF32::finish() {
+ViaF32::~ViaF32() noexcept(false) {
+  if (std::uncaught_exceptions() > exceptions_) return;
+  scope_.reset();
   inputs_.clear();
   for (const auto& [wide, y] : results_) backend_.elementwise().cast(wide, y);
 }

@@ -7,7 +7,9 @@
 #include "core/cpu/support/element.h"
 #include "core/tensor/tensor.h"
 
-#include <deque>
+#include <exception>
+#include <list>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -24,10 +26,17 @@ Geometry as_f32(Geometry g) {
   return g;
 }
 
-/// f32 stand-ins for the bf16 operands of one call: of tensors, and of whole operand structs.
+/// f32 stand-ins for the bf16 operands of one call: of tensors, and of whole operand structs. What
+/// is f32 stands for itself. The end of the scope rounds the results, unless an exception ends it.
 class ViaF32 {
  public:
-  explicit ViaF32(Backend& backend) : backend_(backend) {}
+  /// For a kernel of `op`, one of whose operands is x.
+  ViaF32(Backend& backend, const char* op, const Tensor& x) : backend_(backend) {
+    if (!in_f32(op, x)) scope_.emplace(MemoryCategory::workspace);
+  }
+  ~ViaF32() noexcept(false);
+  ViaF32(const ViaF32&) = delete;
+  ViaF32& operator=(const ViaF32&) = delete;
 
   const Tensor& in(const Tensor& x);
   const Tensor& out(const Tensor& y);
@@ -41,12 +50,13 @@ class ViaF32 {
   Operands out(const Operands& operands) {
     return operands.map([this](const Tensor& y) -> const Tensor& { return out(y); });
   }
-  void finish();
 
  private:
   Backend& backend_;
-  std::deque<Tensor> inputs_;                      // given up before the results are cast
-  std::deque<std::pair<Tensor, Tensor>> results_;  // stand-in, result
+  const int exceptions_ = std::uncaught_exceptions();
+  std::optional<MemoryScope> scope_;              // of stand-ins and their private forms
+  std::list<Tensor> inputs_;                      // given up before the results are cast
+  std::list<std::pair<Tensor, Tensor>> results_;  // stand-in, result
 };
 
 }  // namespace whisker::cpu

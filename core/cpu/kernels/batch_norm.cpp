@@ -5,6 +5,7 @@
 #include "core/cpu/support/activations.h"
 #include "core/cpu/support/element.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/thread_sums.h"
 #include "core/vectorize.h"
 
@@ -142,11 +143,6 @@ void visit_inner(int64_t inner, Fn&& fn) {
   fn.template operator()<0>();
 }
 
-template <class Fn>
-void visit_bool(bool value, Fn&& fn) {
-  value ? fn.template operator()<true>() : fn.template operator()<false>();
-}
-
 /// The activations of batch_norm_computes(); any other is taken for none.
 template <class Fn>
 void visit_norm_activation(Activation kind, Fn&& fn) {
@@ -187,10 +183,8 @@ class Sums {
     std::fill_n(first, inner_ * 2, 0.0f);
     fn(first, first + inner_);
     double* total = totals_.of(thread) + channel;
-    for (int64_t i = 0; i < inner_; ++i) {
-      total[i] += static_cast<double>(first[i]);
-      total[lanes_ + i] += static_cast<double>(first[inner_ + i]);
-    }
+    add_to_sums(first, total, inner_);
+    add_to_sums(first + inner_, total + lanes_, inner_);
   }
   void finish(double* first, double* second) const {
     for (int64_t i = 0; i < lanes_; ++i) {

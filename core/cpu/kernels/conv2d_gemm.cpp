@@ -52,29 +52,24 @@ void for_each_tap(const Conv2dGeometry& g, int64_t channels, int64_t pixel, Fn&&
 void unfold(const Conv2dGeometry& g, const Patches& p, int64_t group, const float* x,
             int64_t images, float* patches) {
   const auto bytes = static_cast<size_t>(p.channels) * sizeof(float);
-  parallel_ranges(images * p.pixels, 1024, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      const float* image = x + i / p.pixels * g.h * g.w * g.c + group * p.channels;
-      float* patch = patches + i * p.length;
-      for_each_tap(g, p.channels, i % p.pixels, [&](int64_t pixel, int64_t at) {
-        if (pixel < 0) {
-          std::memset(patch + at, 0, bytes);
-        } else {
-          std::memcpy(patch + at, image + pixel * g.c, bytes);
-        }
-      });
-    }
+  parallel_each(images * p.pixels, 1024, [&](int64_t i, int) {
+    const float* image = x + i / p.pixels * g.h * g.w * g.c + group * p.channels;
+    float* patch = patches + i * p.length;
+    for_each_tap(g, p.channels, i % p.pixels, [&](int64_t pixel, int64_t at) {
+      pixel < 0 ? std::memset(patch + at, 0, bytes)
+                : std::memcpy(patch + at, image + pixel * g.c, bytes);
+    });
   });
 }
 
 // The reverse: adds patches to their pixels; dx starts at zero.
 void fold(const Conv2dGeometry& g, const Patches& p, int64_t group, const float* patches,
           int64_t images, float* dx) {
-  parallel_ranges(images, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin * p.pixels; i < end * p.pixels; ++i) {
-      float* image = dx + i / p.pixels * g.h * g.w * g.c + group * p.channels;
-      const float* patch = patches + i * p.length;
-      for_each_tap(g, p.channels, i % p.pixels, [&](int64_t pixel, int64_t at) {
+  parallel_each(images, 1, [&](int64_t n, int) {
+    float* image = dx + n * g.h * g.w * g.c + group * p.channels;
+    for (int64_t i = 0; i < p.pixels; ++i) {
+      const float* patch = patches + (n * p.pixels + i) * p.length;
+      for_each_tap(g, p.channels, i, [&](int64_t pixel, int64_t at) {
         if (pixel < 0) return;
         float* target = image + pixel * g.c;
         for (int64_t c = 0; c < p.channels; ++c) target[c] += patch[at + c];

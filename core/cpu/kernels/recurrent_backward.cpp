@@ -1,15 +1,73 @@
 // A cell's backward pass: gradients of the gates step by step, then x and the parameters in one
 // gemm each over all steps (Werbos 1990, "Backpropagation through time").
 #include "core/cpu/kernels/recurrent_cell.h"
-#include "core/cpu/kernels/recurrent_rows.h"
 #include "core/cpu/onednn/gemm.h"
 #include "core/cpu/support/flush_denormals.h"
 #include "core/cpu/support/parallel.h"
+#include "core/cpu/support/pointwise.h"
 #include "core/cpu/support/rows.h"
+#include "core/cpu/support/vector_math.h"
+#include "core/vectorize.h"
 
 #include <algorithm>
 
 namespace whisker::cpu {
+namespace {
+
+// gates, c and recurred are saved by forward; dm is the gradient of the result; dgates (gates
+// hidden) is by W_ih x.
+
+WHISKER_VECTORIZE void tanh_row_backward(const float* y, const float* dm, float* dgates,
+                                         int64_t hidden) {
+#pragma omp simd
+  for (int64_t j = 0; j < hidden; ++j) dgates[j] = dm[j] * (1 - y[j] * y[j]);
+}
+
+WHISKER_VECTORIZE void relu_row_backward(const float* y, const float* dm, float* dgates,
+                                         int64_t hidden) {
+#pragma omp simd
+  for (int64_t j = 0; j < hidden; ++j) dgates[j] = y[j] <= 0 ? 0 : dm[j];
+}
+
+// dc: gradient of the cell after the step, then before it.
+WHISKER_VECTORIZE void lstm_row_backward(const float* gates, const float* c, const float* c_before,
+                                         const float* dm, float* dc, float* dgates,
+                                         int64_t hidden) {
+  const float *gi = gates, *gf = gates + hidden, *gg = gf + hidden, *go = gg + hidden;
+  float *di = dgates, *df = dgates + hidden, *dg = df + hidden, *d_o = dg + hidden;
+#pragma omp simd
+  for (int64_t j = 0; j < hidden; ++j) {
+    const float i = gi[j], f = gf[j], g = gg[j], o = go[j];
+    const float squashed = vector_tanh(c[j]);
+    const float dcell = dc[j] + dm[j] * o * (1 - squashed * squashed);
+    di[j] = dcell * g * i * (1 - i);
+    df[j] = dcell * c_before[j] * f * (1 - f);
+    dg[j] = dcell * i * (1 - g * g);
+    d_o[j] = dm[j] * squashed * o * (1 - o);
+    dc[j] = dcell * f;
+  }
+}
+
+// drecurred: by the last block of W_hh h. dh: the direct part to the previous state.
+WHISKER_VECTORIZE void gru_row_backward(const float* gates, const float* recurred,
+                                        const float* h_before, const float* dm, float* dh,
+                                        float* dgates, float* drecurred, int64_t hidden) {
+  const float *gr = gates, *gz = gates + hidden, *gn = gz + hidden;
+  float *dr = dgates, *dz = dgates + hidden, *dn = dz + hidden;
+#pragma omp simd
+  for (int64_t j = 0; j < hidden; ++j) {
+    const float r = gr[j], z = gz[j], n = gn[j];
+    const float d = dm[j];
+    const float candidate = d * (1 - z) * (1 - n * n);
+    dr[j] = candidate * recurred[j] * r * (1 - r);
+    dz[j] = d * (h_before[j] - n) * z * (1 - z);
+    dn[j] = candidate;
+    drecurred[j] = candidate * r;
+    dh[j] = d * z;
+  }
+}
+
+}  // namespace
 
 CellBackwardScratch::CellBackwardScratch(const RecurrentGeometry& g)
     : w_hh(g.steps >= steps_worth_copying ? g.gates() * g.hidden * padded_row(g.output()) : 0),
@@ -40,7 +98,7 @@ CellBackward::CellBackward(Allocator& allocator, const std::function<void(const 
       zeros_(allocator, sizes_.zeros) {
   std::fill_n(zeros_.data(), sizes_.zeros, 0.0f);
   for (int64_t row = 0; copied_ && row < gate_rows(); ++row) {
-    std::copy_n(m_.w_hh + row * g.output(), g.output(),
+    std::copy_n(m_.p.w_hh + row * g.output(), g.output(),
                 w_hh_.data() + row * padded_row(g.output()));
   }
   for (int64_t row = 0; row < g.steps * g.batch; ++row) {
@@ -72,7 +130,8 @@ void CellBackward::run(int64_t begin, int64_t end) {
                                          : dm_.data() + n * g_.hidden;
       const float* dh = dh_ + n * g_.output();
       if (d_.dy) {
-        add_rows_of(dh, d_.dy + row_of(t, n) * g_.directions * g_.output(), arrived, g_.output());
+        map([](float p, float q) { return p + q; }, arrived, g_.output(), dh,
+            d_.dy + row_of(t, n) * g_.directions * g_.output());
       } else {
         std::copy_n(dh, g_.output(), arrived);
       }
@@ -80,7 +139,7 @@ void CellBackward::run(int64_t begin, int64_t end) {
     if (g_.projection > 0) {
       gemm({.size = {end - begin, g_.hidden, g_.projection},
             .a = {dresult_.data() + row_of(t, begin) * g_.projection, g_.projection},
-            .b = {m_.w_hr, g_.hidden},
+            .b = {m_.p.w_hr, g_.hidden},
             .c = {dm_.data() + begin * g_.hidden, g_.hidden}});
     }
     each([&](int64_t n) {
@@ -128,7 +187,7 @@ void CellBackward::step_gemms(int64_t t, int64_t begin, int64_t end) {
   Gemm call{
       .size = {end - begin, g_.output(), is_gru() ? 2 * g_.hidden : gate_rows()},
       .a = {dgates_row(t, begin), gate_stride()},
-      .b = {copied_ ? w_hh_.data() : m_.w_hh, copied_ ? padded_row(g_.output()) : g_.output()},
+      .b = {copied_ ? w_hh_.data() : m_.p.w_hh, copied_ ? padded_row(g_.output()) : g_.output()},
       .c = {dh_ + begin * g_.output(), g_.output(), 1}};
   gemm(call);
   if (!is_gru()) return;
@@ -151,23 +210,24 @@ void CellBackward::finish() {
   if (d_.dx) {
     gemm_({.size = {rows, m_.inputs, gate_rows()},
            .a = {dgates_.data(), gate_stride()},
-           .b = {m_.w_ih, m_.inputs},
+           .b = {m_.p.w_ih, m_.inputs},
            .c = {d_.dx, m_.inputs, d_.add_dx ? 1.0f : 0.0f}});
   }
-  if (d_.w_ih) {
+  if (d_.p.w_ih) {
     gemm_({.size = {gate_rows(), m_.inputs, rows},
            .a = transposed(dgates_.data(), gate_stride()),
            .b = {m_.x, m_.inputs},
-           .c = {d_.w_ih, m_.inputs}});
+           .c = {d_.p.w_ih, m_.inputs}});
   }
-  if (d_.w_hh) recurrent_weights();
-  if (d_.b_ih || d_.b_hh) biases();
-  if (d_.w_hr) {
+  if (d_.p.w_hh) recurrent_weights();
+  if (d_.p.b_ih || d_.p.b_hh) biases();
+  if (d_.p.w_hr) {
     gemm_({.size = {g_.projection, g_.hidden, rows},
            .a = transposed(dresult_.data(), g_.projection),
            .b = {m_.m, g_.hidden},
-           .c = {d_.w_hr, g_.hidden}});
+           .c = {d_.p.w_hr, g_.hidden}});
   }
+  if (d_.p.w_hh && m_.h0) add_initial_state();  // last: moves the gates' gradients
 }
 
 void CellBackward::add_outer(const float* dgates, const float* drecurred, const float* h,
@@ -175,7 +235,7 @@ void CellBackward::add_outer(const float* dgates, const float* drecurred, const 
   Gemm call{.size = {is_gru() ? 2 * g_.hidden : gate_rows(), g_.output(), rows},
             .a = transposed(dgates, gate_stride()),
             .b = {h, stride},
-            .c = {d_.w_hh, g_.output(), first ? 0.0f : 1.0f}};
+            .c = {d_.p.w_hh, g_.output(), first ? 0.0f : 1.0f}};
   gemm_(call);
   if (!is_gru()) return;
   call.size.m = g_.hidden;
@@ -184,8 +244,8 @@ void CellBackward::add_outer(const float* dgates, const float* drecurred, const 
   gemm_(call);
 }
 
-// The gradient of step t times the state of step t - 1: one gemm over all steps (y is zero after a
-// sequence's end), and one with the initial states.
+// The gradient of step t times the state of step t - 1, without the initial ones: one gemm over all
+// steps, as y is zero after a sequence's end.
 void CellBackward::recurrent_weights() {
   const int64_t stride = g_.directions * g_.output();
   const int64_t rows = (g_.steps - 1) * g_.batch;
@@ -195,33 +255,30 @@ void CellBackward::recurrent_weights() {
     add_outer(dgates_row(gradient_from, 0), drecurred(gradient_from, 0),
               m_.y + row_of(state_from, 0) * stride, stride, rows, true);
   } else {
-    std::fill_n(d_.w_hh, gate_rows() * g_.output(), 0.0f);
+    std::fill_n(d_.p.w_hh, gate_rows() * g_.output(), 0.0f);
   }
-  if (m_.h0) add_initial_state();
 }
 
-// One gemm of each run of sequences that begin at the same step: in reverse at their own ends.
+// In reverse a sequence begins at its own end: the gradients of these steps move to step 0.
 void CellBackward::add_initial_state() {
-  const auto first_step = [&](int64_t n) {
-    return steps_.backwards() ? std::max<int64_t>(steps_.length(n) - 1, 0) : 0;
-  };
-  for (int64_t n = 0, end; n < g_.batch; n = end) {
-    const int64_t t = first_step(n);
-    for (end = n + 1; end < g_.batch && first_step(end) == t;) ++end;
-    add_outer(dgates_row(t, n), drecurred(t, n), m_.h0 + n * g_.output(), g_.output(), end - n,
-              false);
+  for (int64_t n = 0; n < g_.batch; ++n) {
+    const int64_t t = steps_.backwards() ? steps_.length(n) - 1 : 0;
+    if (t <= 0) continue;
+    std::copy_n(dgates_row(t, n), gate_rows(), dgates_row(0, n));
+    if (is_gru()) std::copy_n(drecurred(t, n), g_.hidden, drecurred(0, n));
   }
+  add_outer(dgates_row(0, 0), drecurred(0, 0), m_.h0, g_.output(), g_.batch, false);
 }
 
 void CellBackward::biases() {
   const int64_t rows = g_.steps * g_.batch;
   const Scratch<float> sums(allocator_, gate_stride());
   column_sums(allocator_, dgates_.data(), rows, gate_stride(), sums.data());
-  if (d_.b_ih) std::copy_n(sums.data(), gate_rows(), d_.b_ih);
-  if (!d_.b_hh) return;
-  std::copy_n(sums.data(), gate_rows(), d_.b_hh);
+  if (d_.p.b_ih) std::copy_n(sums.data(), gate_rows(), d_.p.b_ih);
+  if (!d_.p.b_hh) return;
+  std::copy_n(sums.data(), gate_rows(), d_.p.b_hh);
   if (is_gru()) {
-    column_sums(allocator_, drecurred_.data(), rows, g_.hidden, d_.b_hh + 2 * g_.hidden);
+    column_sums(allocator_, drecurred_.data(), rows, g_.hidden, d_.p.b_hh + 2 * g_.hidden);
   }
 }
 

@@ -1,9 +1,10 @@
-// One recurrent cell over all steps: gemms, and the element-wise rest in recurrent_rows.h.
-// Sequences are independent, so a thread computes all steps of some of them without waiting.
+// One recurrent cell over all steps: gemms, and loops over the hidden units of one step of one
+// sequence. Gates are blocks of `hidden` elements (docs/internals/recurrent.md). Sequences are
+// independent, so a thread computes all steps of some of them without waiting.
 #pragma once
 
-#include "core/backend/geometry.h"
 #include "core/backend/kernel_workspace.h"
+#include "core/backend/recurrent_operands.h"
 #include "core/cpu/onednn/gemm.h"
 #include "core/cpu/support/allocator.h"
 
@@ -24,11 +25,7 @@ inline constexpr int64_t steps_worth_copying = 4;
 struct CellMemory {
   const float* x = nullptr;  // (T N, inputs)
   int64_t inputs = 0;
-  const float* w_ih = nullptr;
-  const float* w_hh = nullptr;
-  const float* b_ih = nullptr;
-  const float* b_hh = nullptr;
-  const float* w_hr = nullptr;
+  BasicRecurrentParameters<float*> p;
   const float* h0 = nullptr;         // (N, output); null: zeros
   const float* c0 = nullptr;         // (N, hidden); null: zeros
   const int64_t* lengths = nullptr;  // (N)
@@ -109,11 +106,7 @@ struct CellGradients {
   const float* dy = nullptr;  // this direction's columns of (T N, directions output), or null
   float* dx = nullptr;        // (T N, inputs)
   bool add_dx = false;        // dx += instead of dx =
-  float* w_ih = nullptr;
-  float* w_hh = nullptr;
-  float* b_ih = nullptr;
-  float* b_hh = nullptr;
-  float* w_hr = nullptr;
+  BasicRecurrentParameters<float*> p;
 };
 
 /// Elements that a cell works in, part by part: see the members of CellBackward.

@@ -39,20 +39,16 @@ template <bool Back, class T>
 void convert_as(const ImageLayout& a, T* plain, T* converted) {
   const int64_t image = a.positions * a.channels;
   if (a.layout == Layout::planar) {
-    return parallel_ranges(a.n, rows_grain(image), [&](int64_t begin, int64_t end, int) {
-      for (int64_t at = begin * image; at < end * image; at += image) {
-        convert_image<Back>(plain + at, a.channels, a.positions, converted + at);
-      }
+    return parallel_each(a.n, rows_grain(image), [&](int64_t n, int) {
+      convert_image<Back>(plain + n * image, a.channels, a.positions, converted + n * image);
     });
   }
   const int64_t blocks = a.blocks(), plane = a.positions * a.block;
-  parallel_ranges(a.n * blocks, rows_grain(plane), [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t channel = i % blocks * a.block;
-      convert_block<Back>(plain + i / blocks * image + channel, a.channels,
-                          std::min(a.block, a.channels - channel), a.block, a.positions,
-                          converted + i * plane);
-    }
+  parallel_each(a.n * blocks, rows_grain(plane), [&](int64_t i, int) {
+    const int64_t channel = i % blocks * a.block;
+    convert_block<Back>(plain + i / blocks * image + channel, a.channels,
+                        std::min(a.block, a.channels - channel), a.block, a.positions,
+                        converted + i * plane);
   });
 }
 
@@ -102,6 +98,7 @@ bool may_be_private(const Tensor& y) {
 }
 
 LayoutInput::LayoutInput(Allocator& allocator, const Tensor& x, const ImageLayout& wanted) {
+  if (!x.defined()) return;
   if (const BlockedForm* form = blocked_form(x); form && form->layout() == wanted) {
     data_ = form->data();
     return;
@@ -114,21 +111,20 @@ LayoutInput::LayoutInput(Allocator& allocator, const Tensor& x, const ImageLayou
   data_ = copy_->data();
 }
 
-LayoutOutput::LayoutOutput(Allocator& allocator, const Tensor& y, const ImageLayout& layout)
-    : LayoutOutput(allocator, y, layout, static_cast<int64_t>(size_of(y.dtype()))) {}
-
 LayoutOutput::LayoutOutput(Allocator& allocator, const Tensor& y, const ImageLayout& layout,
                            int64_t element_bytes)
     : y_(&y), layout_(layout), element_bytes_(element_bytes) {
+  if (!y.defined()) return;
+  if (element_bytes_ == 0) element_bytes_ = static_cast<int64_t>(size_of(y.dtype()));
   if (const BlockedForm* form = blocked_form(y); form && form->layout() == layout) {
     data_ = form->data();  // in place
   } else if (layout.layout == Layout::plain) {
     data_ = y.raw();
   } else if (layout.layout == Layout::blocked && may_be_private(y)) {
-    form_ = std::make_unique<BlockedForm>(allocator, layout, element_bytes);
+    form_ = std::make_unique<BlockedForm>(allocator, layout, element_bytes_);
     data_ = form_->data();
   } else {
-    scratch_.emplace(allocator, layout.count() * element_bytes);
+    scratch_.emplace(allocator, layout.count() * element_bytes_);
     data_ = scratch_->data();
   }
 }

@@ -45,7 +45,7 @@ ImageLayout layout_of(const Tensor& x, const ImageLayout& plain);
 bool may_be_private(const Tensor& y);
 
 /// `x` in the wanted layout for the length of a scope: its own memory if it has that layout, else a
-/// converted copy.
+/// converted copy; null where x is undefined.
 class LayoutInput {
  public:
   LayoutInput(Allocator& allocator, const Tensor& x, const ImageLayout& wanted);
@@ -61,13 +61,12 @@ class LayoutInput {
 };
 
 /// Memory to compute a result in. finish() stores it in `y`: as a private form where possible, else
-/// row-major.
+/// row-major. Null where y is undefined.
 class LayoutOutput {
  public:
-  LayoutOutput(Allocator& allocator, const Tensor& y, const ImageLayout& layout);
-  /// For elements of another size than y's: `y` is plain memory.
+  /// element_bytes: of elements of another size than y's, which is plain memory then.
   LayoutOutput(Allocator& allocator, const Tensor& y, const ImageLayout& layout,
-               int64_t element_bytes);
+               int64_t element_bytes = 0);
   template <class T = float>
   T* data() const {
     return static_cast<T*>(data_);

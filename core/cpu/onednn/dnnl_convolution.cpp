@@ -14,13 +14,6 @@ using Forward = dnnl::convolution_forward;
 using BackwardInput = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
-/// A convolution in oneDNN's terms; a dilation of 0 is none.
-struct Shapes {
-  dnnl::algorithm algorithm;
-  DnnlDesc x, w, bias, y;
-  DnnlDims strides, dilations, before, after;
-};
-
 constexpr int64_t alignment = 64;
 
 int64_t aligned(int64_t bytes) {
@@ -28,14 +21,8 @@ int64_t aligned(int64_t bytes) {
 }
 
 DnnlTag tag_of(Layout layout) {
-  switch (layout) {
-    case Layout::plain:
-      return DnnlTag::nhwc;
-    case Layout::planar:
-      return DnnlTag::nchw;
-    case Layout::blocked:
-      break;
-  }
+  if (layout == Layout::plain) return DnnlTag::nhwc;
+  if (layout == Layout::planar) return DnnlTag::nchw;
   return dnnl_channel_block() == 16 ? DnnlTag::nChw16c : DnnlTag::nChw8c;
 }
 
@@ -48,27 +35,6 @@ DnnlDims weight_dims(const Conv2dGeometry& g) {
 DnnlDesc plain_weights(const Conv2dGeometry& g) {
   const DnnlTag tag = g.groups == 1 ? DnnlTag::ohwi : DnnlTag::gohwi;
   return {weight_dims(g), dnnl_type(g.dtype), tag};
-}
-
-Shapes shapes_of(const ConvolutionRequest& r, ConvolutionAlgorithm algorithm) {
-  const Conv2dGeometry& g = r.geometry;
-  const auto type = dnnl_type(g.dtype);
-  return {
-      .algorithm = algorithm == ConvolutionAlgorithm::winograd
-                       ? dnnl::algorithm::convolution_winograd
-                       : dnnl::algorithm::convolution_direct,
-      .x = DnnlDesc({g.n, g.c, g.h, g.w}, type, tag_of(r.x)),
-      .w = DnnlDesc(weight_dims(g), type, DnnlTag::any),
-      .bias = g.bias ? DnnlDesc({g.c_out}, type, DnnlTag::a) : DnnlDesc(),
-      .y = DnnlDesc({g.n, g.c_out, g.h_out, g.w_out}, type, tag_of(r.y)),
-      .strides = {g.stride_h, g.stride_w},
-      .dilations = {g.dilation_h - 1, g.dilation_w - 1},
-      // The end padding that makes the output size exact, cut rows included.
-      .before = {g.pad_top, g.pad_left},
-      .after = {(g.h_out - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1 - g.h - g.pad_top,
-                (g.w_out - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1 - g.w -
-                    g.pad_left},
-  };
 }
 
 dnnl::primitive_attr attributes(const ConvolutionRequest& r) {
@@ -119,11 +85,8 @@ struct DnnlConvolution::Impl {
   int64_t scratch_bytes = 0;
 
   template <class PrimitiveDesc>
-  bool take(const PrimitiveDesc& pd, const Shapes& s, const DnnlDesc& plain, const DnnlDesc& w_desc,
-            bool gradient) {
+  bool take(const PrimitiveDesc& pd, const DnnlDesc& plain, const DnnlDesc& w_desc, bool gradient) {
     if (dnnl_reference(pd)) return false;
-    x = dnnl_unbound(s.x);
-    y = dnnl_unbound(s.y);
     w = dnnl_unbound(w_desc);
     w_plain = dnnl_unbound(plain);
     scratchpad = dnnl_unbound(pd.scratchpad_desc());
@@ -164,32 +127,44 @@ std::unique_ptr<DnnlConvolution> DnnlConvolution::make(const ConvolutionRequest&
   auto impl = std::make_unique<Impl>();
   impl->pass = r.pass;
   impl->algorithm = algorithm;
-  const Shapes s = shapes_of(r, algorithm);
-  const DnnlDesc plain = plain_weights(r.geometry);
+  const Conv2dGeometry& g = r.geometry;
+  const auto type = dnnl_type(g.dtype);
+  const DnnlDesc x({g.n, g.c, g.h, g.w}, type, tag_of(r.x));
+  const DnnlDesc w(weight_dims(g), type, DnnlTag::any), plain = plain_weights(g);
+  const DnnlDesc bias = g.bias ? DnnlDesc({g.c_out}, type, DnnlTag::a) : DnnlDesc();
+  const DnnlDesc y({g.n, g.c_out, g.h_out, g.w_out}, type, tag_of(r.y));
+  impl->x = dnnl_unbound(x);
+  impl->y = dnnl_unbound(y);
+  const auto kind = algorithm == ConvolutionAlgorithm::winograd
+                        ? dnnl::algorithm::convolution_winograd
+                        : dnnl::algorithm::convolution_direct;
+  // Here a dilation of 0 is none. The end padding makes the output size exact, cut rows included.
+  const DnnlDims strides{g.stride_h, g.stride_w}, dilations{g.dilation_h - 1, g.dilation_w - 1};
+  const DnnlDims before{g.pad_top, g.pad_left};
+  const DnnlDims after{
+      (g.h_out - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h + 1 - g.h - g.pad_top,
+      (g.w_out - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w + 1 - g.w - g.pad_left};
   const dnnl::primitive_attr attr = attributes(r);
-  const auto forward =
-      described<Forward>(std::tuple(dnnl::prop_kind::forward_training, s.algorithm, s.x, s.w,
-                                    s.bias, s.y, s.strides, s.dilations, s.before, s.after),
-                         attr);
+  const auto forward = described<Forward>(std::tuple(dnnl::prop_kind::forward_training, kind, x, w,
+                                                     bias, y, strides, dilations, before, after),
+                                          attr);
   auto& arguments = impl->arguments;
   if (r.pass == ConvolutionPass::forward) {
-    if (!impl->take(forward, s, plain, forward.weights_desc(), false)) return nullptr;
+    if (!impl->take(forward, plain, forward.weights_desc(), false)) return nullptr;
     impl->primitive = Forward(forward);
     arguments = {{DNNL_ARG_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DST, impl->y}};
-    if (r.geometry.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(s.bias));
+    if (g.bias) arguments.emplace(DNNL_ARG_BIAS, impl->bias = dnnl_unbound(bias));
   } else if (r.pass == ConvolutionPass::backward_input) {
     const auto pd = described<BackwardInput>(
-        std::tuple(s.algorithm, s.x, s.w, s.y, s.strides, s.dilations, s.before, s.after), attr,
-        forward);
-    if (!impl->take(pd, s, plain, pd.weights_desc(), false)) return nullptr;
+        std::tuple(kind, x, w, y, strides, dilations, before, after), attr, forward);
+    if (!impl->take(pd, plain, pd.weights_desc(), false)) return nullptr;
     impl->primitive = BackwardInput(pd);
     arguments = {
         {DNNL_ARG_DIFF_SRC, impl->x}, {DNNL_ARG_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};
   } else {
     const auto pd = described<BackwardWeights>(
-        std::tuple(s.algorithm, s.x, s.w, s.bias, s.y, s.strides, s.dilations, s.before, s.after),
-        attr, forward);
-    if (!impl->take(pd, s, plain, pd.diff_weights_desc(), true)) return nullptr;
+        std::tuple(kind, x, w, bias, y, strides, dilations, before, after), attr, forward);
+    if (!impl->take(pd, plain, pd.diff_weights_desc(), true)) return nullptr;
     impl->primitive = BackwardWeights(pd);
     arguments = {
         {DNNL_ARG_SRC, impl->x}, {DNNL_ARG_DIFF_WEIGHTS, impl->w}, {DNNL_ARG_DIFF_DST, impl->y}};

@@ -54,15 +54,9 @@ SizeClass size_class(int64_t bytes) {
   return {small_bins + (exponent - 10) * 8 + static_cast<int>(steps) - 1, base + steps * step};
 }
 
-int64_t bytes_of_bin(int bin) {
-  if (bin < small_bins) return (bin + 1) * alignment;
-  const int64_t base = int64_t{1} << ((bin - small_bins) / 8 + 10);
-  return base + base / 8 * ((bin - small_bins) % 8 + 1);
-}
-
 }  // namespace
 
-void Allocator::FreeBlocks::push(void* memory, int64_t bytes) noexcept {
+void Allocator::FreeBlocks::push(void* memory) noexcept {
   std::memcpy(memory, &first, sizeof first);
   // Except the link: LeakSanitizer follows no pointers in out-of-bounds memory.
   forbid(static_cast<std::byte*>(memory) + sizeof first, bytes - int64_t{sizeof first});
@@ -125,17 +119,17 @@ void Allocator::deallocate(void* memory, int64_t bytes, MemoryCategory category)
   books_.release(bytes, category);
   const SizeClass size = size_class(bytes);
   const std::lock_guard lock(mutex_);
-  bins_[static_cast<size_t>(size.bin)].push(memory, size.bytes);
+  FreeBlocks& blocks = bins_[static_cast<size_t>(size.bin)];
+  blocks.bytes = size.bytes;
+  blocks.push(memory);
 }
 
 void Allocator::empty_cache() {
   const std::lock_guard lock(mutex_);
-  for (size_t bin = 0; bin < bins_.size(); ++bin) {
-    if (!bins_[bin].first) continue;  // no int64_t holds the bytes of the last bin
-    const int64_t bytes = bytes_of_bin(static_cast<int>(bin));
-    while (void* const memory = bins_[bin].pop()) {
-      permit(memory, bytes);
-      books_.give(memory, bytes);
+  for (FreeBlocks& blocks : bins_) {
+    while (void* const memory = blocks.pop()) {
+      permit(memory, blocks.bytes);
+      books_.give(memory, blocks.bytes);
     }
   }
 }

@@ -30,7 +30,8 @@ class Allocator {
   // Blocks of one size, linked through their first bytes, so that freeing never allocates.
   struct FreeBlocks {
     void* first = nullptr;
-    void push(void* memory, int64_t bytes) noexcept;
+    int64_t bytes = 0;  // of a block, once there was one
+    void push(void* memory) noexcept;
     void* pop() noexcept;  // null when there is none
   };
   static constexpr int bin_count = 64 * 8;

@@ -33,6 +33,12 @@ decltype(auto) visit_element(const char* op, DType dtype, Fn&& fn) {
        op, dtype);
 }
 
+/// Calls fn.template operator()<value>().
+template <class Fn>
+void visit_bool(bool value, Fn&& fn) {
+  value ? fn.template operator()<true>() : fn.template operator()<false>();
+}
+
 /// Calls fn.template operator()<T>() with the unsigned integer of `bytes`, for copies that do not
 /// look inside elements.
 template <class Fn>

@@ -72,4 +72,12 @@ void parallel_ranges(int64_t count, int64_t grain, const Fn& fn) {
   run_ranges(count, grain, call, std::addressof(fn));
 }
 
+/// Calls fn(i, thread) for each i of [0, count).
+template <class Fn>
+void parallel_each(int64_t count, int64_t grain, const Fn& fn) {
+  parallel_ranges(count, grain, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) fn(i, thread);
+  });
+}
+
 }  // namespace whisker::cpu

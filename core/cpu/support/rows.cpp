@@ -26,11 +26,6 @@ WHISKER_VECTORIZE void add_rows(const T* x, int64_t rows, int64_t columns, float
   }
 }
 
-WHISKER_VECTORIZE void add_to_double(const float* x, double* sums, int64_t columns) {
-#pragma omp simd
-  for (int64_t i = 0; i < columns; ++i) sums[i] += static_cast<double>(x[i]);
-}
-
 // Magnitudes compare as integers: the bits of an f32 without its sign grow with its value, infinity
 // is above every number and NaN above infinity.
 template <class T>
@@ -52,20 +47,15 @@ WHISKER_VECTORIZE float largest_element(const float* x, int64_t count) {
 }
 
 // A loop each: g++ inlines vector_exp() where it is called once, and vectorises the loop.
+template <bool Store>
 WHISKER_VECTORIZE double exponential_row(const float* x, float shift, float* y, int64_t count) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < count; ++i) {
-    y[i] = vector_exp(x[i] - shift);
-    sum += static_cast<double>(y[i]);
+    const float value = vector_exp(x[i] - shift);
+    if constexpr (Store) y[i] = value;
+    sum += static_cast<double>(value);
   }
-  return sum;
-}
-
-WHISKER_VECTORIZE double sum_of_exponentials(const float* x, float shift, int64_t count) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(vector_exp(x[i] - shift));
   return sum;
 }
 
@@ -80,10 +70,8 @@ void bias_activation(const Z* z, Y* y, int64_t rows, int64_t columns, const Y* b
     const auto value = [slope = f.slope](float v) { return F::value(v, slope); };
     const auto biased = [slope = f.slope](float v, float b) { return F::value(v + b, slope); };
     if (!bias) return each(value, y, rows * columns, z);
-    parallel_ranges(rows, rows_grain(columns), [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r) {
-        map(biased, y + r * columns, columns, z + r * columns, bias);
-      }
+    parallel_each(rows, rows_grain(columns), [&](int64_t r, int) {
+      map(biased, y + r * columns, columns, z + r * columns, bias);
     });
   });
 }
@@ -119,7 +107,7 @@ void column_sums(Allocator& allocator, const T* x, int64_t rows, int64_t columns
     for (int64_t r = begin; r < end; r += stretch) {
       std::fill_n(part, columns, 0.0f);
       add_rows(x + r * columns, std::min(stretch, end - r), columns, part);
-      add_to_double(part, totals.of(thread), columns);
+      add_to_sums(part, totals.of(thread), columns);
     }
   });
   for (int64_t i = 0; i < columns; ++i) store(sums[i], static_cast<float>(totals.total(i)));
@@ -142,7 +130,7 @@ float largest_of(const float* x, int64_t count) {
 }
 
 double exponentials(const float* x, float shift, float* y, int64_t count) {
-  return y ? exponential_row(x, shift, y, count) : sum_of_exponentials(x, shift, count);
+  return y ? exponential_row<true>(x, shift, y, count) : exponential_row<false>(x, shift, y, count);
 }
 
 void scale_row(float* x, float scale, int64_t count) {
