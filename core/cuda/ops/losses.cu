@@ -79,21 +79,22 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-// Sum of the class weights of all labels, by a block: the divisor of a weighted mean over hard
-// targets.
+// Sum of the class weights of all labels: the divisor of a weighted mean over hard targets.
 template <class T>
-__device__ double label_weights(const CrossEntropyGeometry& g, const int64_t* labels,
-                                const T* weight) {
+__global__ void __launch_bounds__(block_threads)
+    label_weight_kernel(CrossEntropyGeometry g, const int64_t* labels, const T* weight,
+                        double* sum) {
   double own = 0;
-#pragma unroll 1
   for (int64_t r = threadIdx.x; r < g.rows; r += block_threads) {
     if (labels[r] >= 0 && labels[r] < g.classes) own += to_f32(weight[labels[r]]);
   }
-  return group_sum<block_threads>(own);
+  own = group_sum<block_threads>(own);
+  if (threadIdx.x == 0) *sum = own;
 }
 
-/// The memory of the mean over blocks.
+/// The memory of the mean over blocks, in cross_entropy_kernel.
 struct MeanOf {
+  const double* divisor;  // null: the rows
   double* parts;
   uint32_t* ticket;
   Fault* faults;
@@ -107,8 +108,7 @@ __global__ void __launch_bounds__(block_threads)
     cross_entropy_kernel(CrossEntropyGeometry g, const T* logits, const int64_t* labels,
                          const T* soft, const T* weight, float* loss, T* dlogits, MeanOf mean) {
   wait_for_previous();
-  const double divisor =
-      labels && weight ? label_weights(g, labels, weight) : static_cast<double>(g.rows);
+  const double divisor = mean.divisor ? *mean.divisor : static_cast<double>(g.rows);
   const auto scale = static_cast<float>(1 / divisor);
   const auto smooth = static_cast<float>(g.label_smoothing / static_cast<double>(g.classes));
   const auto kept = static_cast<float>(1 - g.label_smoothing);
@@ -186,9 +186,16 @@ class Losses final : public LossKernels, CudaKernels {
     context_.enter();
     const Tensor& labels = g.soft ? no_tensor : in.target;
     const Tensor& soft = g.soft ? in.target : no_tensor;
+    const bool weighted_mean = !g.soft && in.class_weight.defined();
     with_group(in.logits.dtype(), g.rows, g.classes, 1, [&]<class T, int G>(unsigned blocks) {
-      const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
-      const MeanOf mean{parts.as<double>(), context_.tickets(), context_.faults()};
+      const Scratch memory(allocator_, (int64_t{blocks} + 1) * int64_t{sizeof(double)});
+      double* const divisor = memory.as<double>();
+      if (weighted_mean) {
+        launch_kernel(stream(), "cross_entropy", 1, label_weight_kernel<T>, g, labels,
+                      in.class_weight, divisor);
+      }
+      const MeanOf mean{weighted_mean ? divisor : nullptr, divisor + 1, context_.tickets(),
+                        context_.faults()};
       launch_pdl(context_, blocks, block_threads, cross_entropy_kernel<T, G>, g, in.logits, labels,
                  soft, in.class_weight, f32(out.loss), out.dlogits, mean);
     });
@@ -198,7 +205,7 @@ class Losses final : public LossKernels, CudaKernels {
     context_.enter();
     const unsigned blocks = grid_for(in.logits.count());
     const Scratch parts(allocator_, int64_t{blocks} * int64_t{sizeof(double)});
-    const MeanOf mean{parts.as<double>(), context_.tickets(), context_.faults()};
+    const MeanOf mean{nullptr, parts.as<double>(), context_.tickets(), context_.faults()};
     visit_real(in.logits.dtype(), [&]<class T>() {
       launch_kernel(stream(), "binary_cross_entropy_with_logits", blocks,
                     binary_cross_entropy_kernel<T>, in.logits.count(), in.logits, in.target,
