@@ -30,7 +30,7 @@ struct BasicOptimizerStep {
   /// f64 (groups, 2): factor of the learning rate, weight decay.
   Handle groups = {};
   Handle block_group = {};  ///< u8, the group of each 256-byte block of `value`
-  // Flat, all of one count.
+  // Flat, all of one count; each begins at a multiple of 16 bytes.
   Handle value = {};     ///< f32 (or f64)
   Handle gradient = {};  ///< as `value`, or bf16, or f16
   Handle compute = {};   ///< undefined, or bf16 or f16: the new value rounded, written beside it

@@ -126,7 +126,7 @@ class GroupNorm : public NormalizationKernels, protected CpuKernels {
     const float* gamma = to ? f32(t.in(saved.gamma)) : nullptr;
     const int64_t example = g.positions * g.channels;  // elements
     const auto values = static_cast<double>(g.positions * g.per_group());
-    // Of all examples of a thread, then those of the present one.
+    // Sums of all examples of a thread, then of its current example.
     const ThreadSums sums(allocator_, g.n, rows_grain(example), 4 * g.channels);
     const Scratch<float> factors = thread_factors(g, 4);
     parallel_each(g.n, rows_grain(example), [&](int64_t n, int thread) {

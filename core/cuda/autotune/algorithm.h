@@ -21,7 +21,7 @@ class Algorithm {
   virtual void run(const KernelSite& site, const Operands& operands, void* workspace) const = 0;
 };
 
-/// An algorithm by a function.
+/// An algorithm that calls a function.
 template <class Operands>
 class FunctionAlgorithm final : public Algorithm<Operands> {
  public:

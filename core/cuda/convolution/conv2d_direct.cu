@@ -20,10 +20,11 @@ struct Element {
         channel(at % channels) {}
 };
 
-/// The row (or column) that `position` meets by tap `tap`, of `count` ones, or -1: forward a row of
-/// x that a row of y reads, else a row of dy whose window reads a row of x.
+/// The row (or column) of the other image that tap `tap` connects with `position`; -1 outside
+/// [0, count). Forward a row of x that a row of y reads, else a row of dy whose window reads a row
+/// of x.
 template <bool Forward>
-__device__ int64_t met_by(int64_t position, int64_t pad, int64_t tap, int64_t stride,
+__device__ int64_t source_of(int64_t position, int64_t pad, int64_t tap, int64_t stride,
                           int64_t count) {
   const int64_t shifted = Forward ? position * stride - pad + tap : position + pad - tap;
   if (shifted < 0 || (!Forward && shifted % stride != 0)) return -1;

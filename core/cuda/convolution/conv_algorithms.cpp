@@ -35,7 +35,7 @@ ConvolutionRequest padded_evenly(ConvolutionRequest request) {
 size_t row_bytes(const Conv2dGeometry& g) {
   return static_cast<size_t>(g.w * g.c) * size_of(g.dtype);
 }
-/// What both images x have: all of the smaller.
+/// Copies the rows and columns that both images have.
 void copy_image(void* from, const Conv2dGeometry& of_from, void* to, const Conv2dGeometry& of_to,
                 cudaStream_t stream) {
   const auto image = [](void* data, const Conv2dGeometry& g) {

@@ -60,7 +60,7 @@ struct ImageNorm {
 struct NormGradients {
   const void* x = nullptr;  ///< what the batch_norm reads, shaped as x
   float *dgamma = nullptr, *dbeta = nullptr;
-  float *slope = nullptr, *shift = nullptr;  ///< depthwise, written
+  float *slope = nullptr, *shift = nullptr;  ///< written by the depthwise kernels
 };
 
 /// Memory of one pass. Forward: reads x, w, b; writes y. backward_input: reads w, y; writes x.

@@ -95,7 +95,7 @@ class ConvNorm final : public FusedConvNorm, CudaKernels {
     out.shift = out.slope + g.c;
     request.pass = ConvolutionPass::backward_input;
     convolutions_.run(request, o);
-    if (!o.x) return;  // else it is dz
+    if (!o.x) return;  // else o.x holds dz
     const Operand dx{o.x, g.dtype};
     kernels::batch_norm_input_gradient(context_, norm.geometry, device_norm(norm), {},
                                        {.dx = dx, .dresidual = dx}, {out.slope, out.shift});

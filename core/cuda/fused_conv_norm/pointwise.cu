@@ -146,13 +146,15 @@ void visit_narrow(DType dtype, const Fn& fn) {
 /// Calls fn.operator()<N>() with the least N of ascending `Sizes` that is at least `size`.
 template <int... Sizes, class Fn>
 void with_least(int64_t size, const Fn& fn) {
-  ((size <= Sizes && (fn.template operator()<Sizes>(), true)) || ...);
+  if (!((size <= Sizes && (fn.template operator()<Sizes>(), true)) || ...)) {
+    fail(ErrorKind::internal, "pointwise convolution: no kernel for {} units", size);
+  }
 }
 
 /// Blocks of `threads` threads and `elements` elements of shared memory each: as many as are
 /// resident at once; at most one per tile, and at most `most` but one per multiprocessor.
 template <class Kernel>
-Blocks resident_blocks(const Context& context, Kernel* kernel, const Tiles& t, int threads,
+Blocks persistent_launch(const Context& context, Kernel* kernel, const Tiles& t, int threads,
                        int elements, int64_t most = std::numeric_limits<int64_t>::max()) {
   const size_t bytes = static_cast<size_t>(elements) * 2;
   allow_shared_memory(kernel, bytes);
@@ -172,7 +174,7 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   const Tiles t = tiles_of(g, 2 * pitch);
   const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;
   const auto kernel = forward_kernel<T, Outputs>;
-  const Blocks blocks = resident_blocks(context, kernel, t, forward_threads,
+  const Blocks blocks = persistent_launch(context, kernel, t, forward_threads,
                                         (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
   const int64_t slices = int64_t{blocks.grid.x} * (forward_threads / 32 / parts);
   const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
@@ -195,7 +197,7 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
     // f32 slices of at most an eighth of x, or one block per multiprocessor.
     const auto kernel = gradient_sums_kernel<T, Units>;
     const Blocks blocks =
-        resident_blocks(context, kernel, t, threads, 2 * t.tile_rows * (pitch + dy_pitch),
+        persistent_launch(context, kernel, t, threads, 2 * t.tile_rows * (pitch + dy_pitch),
                         t.rows * t.c / (16 * int64_t{outputs} * parts));
     const int64_t slices = int64_t{blocks.grid.x} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
@@ -207,7 +209,7 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   if (!o.x) return;
   const auto kernel = input_gradient_kernel<T, Units>;
   const Blocks blocks =
-      resident_blocks(context, kernel, t, threads, t.tile_rows * (3 * pitch + 2 * dy_pitch));
+      persistent_launch(context, kernel, t, threads, t.tile_rows * (3 * pitch + 2 * dy_pitch));
   launch_pdl(context.site(), blocks, kernel, t, o.norm, coefficients.data(), x, o.w, o.y, o.x);
 }
 
@@ -221,7 +223,6 @@ void pointwise_forward(Context& context, Allocator& allocator, const Conv2dGeome
       forward<T, Outputs>(context, allocator, g, operands);
     });
   });
-  check_launch("pointwise convolution");
 }
 
 void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
@@ -230,7 +231,6 @@ void pointwise_backward(Context& context, Allocator& allocator, const Conv2dGeom
     with_least<2, 3, 4, 5, 8, 10>(
         g.c_out / 8, [&]<int Units>() { backward<T, Units>(context, allocator, g, operands, dw); });
   });
-  check_launch("gradients of a pointwise convolution");
 }
 
 }  // namespace whisker::cuda

@@ -65,7 +65,7 @@ class CublasLtGemm : public std::enable_shared_from_this<CublasLtGemm> {
   std::shared_ptr<GemmAlgorithm> named(const std::string& name, const GemmOperands& operands);
 
  private:
-  /// Its name is hexadecimal.
+  /// The algorithm of this gemm; its name is cublasLtMatmulAlgo_t in hexadecimal digits.
   std::shared_ptr<GemmAlgorithm> made(const cublasLtMatmulAlgo_t& algorithm,
                                       size_t workspace_bytes);
   void point_at_bias(void* bias) const;

@@ -35,13 +35,13 @@ void GemmAlgorithms::run_unfused(const GemmRequest& request, const GemmOperands&
 GemmAlgorithms::Pointer GemmAlgorithms::named(const GemmRequest& request,
                                               const GemmOperands& operands,
                                               const std::string& name) {
-  return options_.without_libraries ? nullptr : in_library(request)->named(name, operands);
+  return options_.without_libraries ? nullptr : cublas_lt_gemm(request)->named(name, operands);
 }
 
 GemmAlgorithms::Choice GemmAlgorithms::untimed(const GemmRequest& request,
                                                const GemmOperands& operands) {
   if (!options_.without_libraries) {
-    const auto first = in_library(request)->algorithms(operands, 1);
+    const auto first = cublas_lt_gemm(request)->algorithms(operands, 1);
     if (!first.empty()) return {.algorithm = first.front()};
   }
   const bool direct =
@@ -57,7 +57,7 @@ GemmAlgorithms::Choice GemmAlgorithms::untimed(const GemmRequest& request,
 
 void GemmAlgorithms::propose(const GemmRequest& request, const GemmOperands& operands,
                              const Pointer& /*present*/, const Search& search) {
-  for (const Pointer& candidate : in_library(request)->algorithms(operands, most_candidates)) {
+  for (const Pointer& candidate : cublas_lt_gemm(request)->algorithms(operands, most_candidates)) {
     if (!search.pays(0)) break;
     search.consider(candidate->name(), [&] { return candidate; });
   }

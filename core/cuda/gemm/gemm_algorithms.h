@@ -29,7 +29,7 @@ class GemmAlgorithms final : public TimedAlgorithms<GemmRequest, GemmOperands> {
   void propose(const GemmRequest& request, const GemmOperands& operands, const Pointer& present,
                const Search& search) override;
 
-  std::shared_ptr<CublasLtGemm> in_library(const GemmRequest& request) const {
+  std::shared_ptr<CublasLtGemm> cublas_lt_gemm(const GemmRequest& request) const {
     return std::make_shared<CublasLtGemm>(context_.cublas_lt(), request);
   }
 };

@@ -19,6 +19,10 @@ void check_extents(const ImageBatch& batch, const Tensor& inputs) {
          "train.batch_size or data.image_size.",
          most_images, std::numeric_limits<int>::max(), batch.records.size(), pixels);
   }
+  if (inputs.extent(3) != batch.channels) {
+    fail(ErrorKind::usage, "image pipeline: expected inputs of {} channels, as the images, got {}.",
+         batch.channels, inputs.shape().str());
+  }
 }
 
 int contrast_steps(const ImageRecord& record) {

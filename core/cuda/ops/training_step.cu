@@ -155,9 +155,7 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
               std::span<const OptimizerStep> runs) override {
     const bool is_fused =
         !runs.empty() && runs.size() <= 2 && runs.back().value.dtype() == DType::f32 &&
-        (runs.size() == 1 || runs.back().gradient.dtype() == DType::f32) &&
-        std::ranges::all_of(
-            runs, [](const OptimizerStep& run) { return is_aligned(run.gradient.raw()); });
+        (runs.size() == 1 || runs.back().gradient.dtype() == DType::f32);
     if (!is_fused) return TrainingStepKernels::update(rule, state, runs);
     context_.enter();
     const OptimizerUpdate first = update_of(runs.front());

@@ -22,7 +22,7 @@ struct GradientOperands {
 template <int Filters>
 inline constexpr int dz_pitch = Filters + 8;
 
-/// Bytes of a tile's dz in shared memory; the patch follows it.
+/// Elements of a tile's dz in shared memory; the patch follows it.
 template <int Filters>
 __host__ __device__ constexpr int dz_elements(const ConvTiling& p) {
   return p.tile_rows * p.tile_columns * dz_pitch<Filters>;

@@ -19,7 +19,8 @@ ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
   const Activation f = g.activation.kind;
   const bool type =
       g.dtype == DType::bf16 || g.dtype == DType::f16 || (g.dtype == DType::f32 && request.tf32);
-  // With all, unrolled over a lane's elements, the code would not fit the instruction cache.
+  // Kernels with every activation, unrolled over a lane's elements, would not fit the
+  // instruction cache.
   const bool activation = f == Activation::none || f == Activation::relu;
   const bool plain = g.groups == 1 && g.dilation_h == 1 && g.dilation_w == 1 && !request.residual &&
                      !request.sums && !request.normalised &&

@@ -163,7 +163,6 @@ void launch_few_channels(const KernelSite& site, size_t bytes, int blocks,
                          void (*kernel)(Parameters...), const Arguments&... arguments) {
   allow_shared_memory(kernel, bytes);
   launch_pdl(site, {static_cast<unsigned>(blocks), block_threads, bytes}, kernel, arguments...);
-  check_launch("few-channel convolution");
 }
 
 /// Resident blocks with `bytes` of shared memory, at most blocks_per_multiprocessor each.

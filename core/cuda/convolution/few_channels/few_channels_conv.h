@@ -9,12 +9,12 @@
 
 namespace whisker::cuda {
 
-/// The few-channel kernel for `request`. Null for other shapes, gradients of the input, f32 without
-/// tf32, and GPUs before compute capability 8.0.
+/// The few-channel kernel for `request`. Null for other shapes, activations other than relu,
+/// gradients of the input, f32 without tf32, and GPUs before compute capability 8.0.
 ConvolutionAlgorithmPointer few_channels_conv(const ConvolutionRequest& request,
                                               const KernelSite& site);
 
-// Its launchers.
+// Launchers, for requests of which few_channels_conv() is not null.
 
 void few_channels_forward(const ConvolutionRequest& request, const ConvolutionOperands& operands,
                           const KernelSite& site);

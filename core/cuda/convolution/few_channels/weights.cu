@@ -180,7 +180,6 @@ void few_channels_weights(const ConvolutionRequest& request, const ConvolutionOp
                       StoreGradients<T>{weights, static_cast<T*>(operands.w),
                                         static_cast<T*>(g.bias ? operands.b : nullptr)});
   });
-  check_launch("few-channel weight gradient");
 }
 
 }  // namespace whisker::cuda
