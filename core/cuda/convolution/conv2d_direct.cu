@@ -25,7 +25,7 @@ struct Element {
 /// of x.
 template <bool Forward>
 __device__ int64_t source_of(int64_t position, int64_t pad, int64_t tap, int64_t stride,
-                          int64_t count) {
+                             int64_t count) {
   const int64_t shifted = Forward ? position * stride - pad + tap : position + pad - tap;
   if (shifted < 0 || (!Forward && shifted % stride != 0)) return -1;
   const int64_t met = Forward ? shifted : shifted / stride;
@@ -47,11 +47,11 @@ __global__ void image_kernel(Conv2dGeometry g, const T* w, const T* b, const T* 
     const int64_t first = channel / (channels / g.groups) * summed;
     float sum = 0;
     for (int64_t p = 0; p < g.kernel_h; ++p) {
-      const int64_t i = met_by<Forward>(row, g.pad_top, p * g.dilation_h, g.stride_h, from_rows);
+      const int64_t i = source_of<Forward>(row, g.pad_top, p * g.dilation_h, g.stride_h, from_rows);
       if (i < 0) continue;
       for (int64_t q = 0; q < g.kernel_w; ++q) {
         const int64_t j =
-            met_by<Forward>(column, g.pad_left, q * g.dilation_w, g.stride_w, from_columns);
+            source_of<Forward>(column, g.pad_left, q * g.dilation_w, g.stride_w, from_columns);
         if (j < 0) continue;
         const T* in = from + ((n * from_rows + i) * from_columns + j) * from_channels + first;
         for (int64_t c = 0; c < summed; ++c) {

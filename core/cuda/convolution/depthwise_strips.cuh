@@ -1,8 +1,8 @@
 // How threads divide a depthwise convolution in NHWC, and what its kernels share. A thread has two
 // adjacent channels and a strip of `tile` adjacent columns, and moves down the rows of a band. With
-// a stride of 1, and in every forward pass, each row is loaded once, while the one before it is used, and serves
-// all rows of the window, whose sums wait in registers. Columns beside the image are loaded as
-// zeros, rows above and below it are skipped.
+// a stride of 1, and in every forward pass, each row is loaded once, while the one before it is
+// used, and serves all rows of the window, whose sums wait in registers. Columns beside the image
+// are loaded as zeros, rows above and below it are skipped.
 #pragma once
 
 #include "core/backend/geometry.h"

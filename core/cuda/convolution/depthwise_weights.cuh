@@ -8,9 +8,9 @@
 namespace whisker::cuda::depthwise {
 
 /// partial (slices, K K, C), f32: sums of the normalised x times dy over the positions that a slice
-/// (a slot of a block) has, for f32, and on GPUs without tensor cores for 16 bits. Rows of x come once, those of dy
-/// for each row of x that they meet, mostly from the L1 cache. Rows and columns that dy lacks are
-/// left out: a 0 in their place would make NaN of an x that is not finite.
+/// (a slot of a block) has, for f32, and on GPUs without tensor cores for 16 bits. Rows of x come
+/// once, those of dy for each row of x that they meet, mostly from the L1 cache. Rows and columns
+/// that dy lacks are left out: a 0 in their place would make NaN of an x that is not finite.
 template <class T, int K, int S>
 __global__ void __launch_bounds__(threads, resident_blocks(K, S, sizeof(T) == 4))
     backward_weights_kernel(Conv2dGeometry g, Split split, ImageNorm norm, const T* x, const T* dy,

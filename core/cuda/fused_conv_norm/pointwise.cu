@@ -6,6 +6,7 @@
 #include "core/cuda/fused_conv_norm/pointwise.h"
 #include "core/cuda/fused_conv_norm/pointwise_gradients.cuh"
 #include "core/cuda/runtime/check.h"
+#include "core/error.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -155,7 +156,7 @@ void with_least(int64_t size, const Fn& fn) {
 /// resident at once; at most one per tile, and at most `most` but one per multiprocessor.
 template <class Kernel>
 Blocks persistent_launch(const Context& context, Kernel* kernel, const Tiles& t, int threads,
-                       int elements, int64_t most = std::numeric_limits<int64_t>::max()) {
+                         int elements, int64_t most = std::numeric_limits<int64_t>::max()) {
   const size_t bytes = static_cast<size_t>(elements) * 2;
   allow_shared_memory(kernel, bytes);
   int resident = 0;
@@ -175,7 +176,7 @@ void forward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
   const int parts = (t.c_out / 8 + Outputs - 1) / Outputs;
   const auto kernel = forward_kernel<T, Outputs>;
   const Blocks blocks = persistent_launch(context, kernel, t, forward_threads,
-                                        (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
+                                          (parts * Outputs * 8 + 2 * t.tile_rows) * pitch);
   const int64_t slices = int64_t{blocks.grid.x} * (forward_threads / 32 / parts);
   const Scratch partial(allocator, slices * t.c_out * int64_t{sizeof(double2)});
   launch_pdl(context.site(), blocks, kernel, t, o.norm, o.x, o.w, o.y, partial.data());
@@ -198,7 +199,7 @@ void backward(Context& context, Allocator& allocator, const Conv2dGeometry& g,
     const auto kernel = gradient_sums_kernel<T, Units>;
     const Blocks blocks =
         persistent_launch(context, kernel, t, threads, 2 * t.tile_rows * (pitch + dy_pitch),
-                        t.rows * t.c / (16 * int64_t{outputs} * parts));
+                          t.rows * t.c / (16 * int64_t{outputs} * parts));
     const int64_t slices = int64_t{blocks.grid.x} * parts;
     const Scratch partial(allocator, slices * outputs * int64_t{sizeof(float)});
     launch_pdl(context.site(), blocks, kernel, t, o.norm, x, o.w, o.y, partial.data());

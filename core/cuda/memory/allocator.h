@@ -154,8 +154,8 @@ constexpr int64_t aligned_bytes(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/// Device memory for the length of a scope. Work enqueued on the compute stream within the scope may
-/// use it: its next user is ordered after that.
+/// Device memory for the length of a scope. Work enqueued on the compute stream within the scope
+/// may use it: its next user is ordered after that.
 class Scratch {
  public:
   Scratch(Allocator& allocator, int64_t bytes, MemoryCategory category = MemoryCategory::workspace)

@@ -6,17 +6,18 @@
 #include "core/cuda/device_code/elementwise.cuh"
 #include "core/cuda/device_code/pdl.cuh"
 #include "core/cuda/memory/operand.h"
+#include "core/error.h"
 
 namespace whisker::cuda {
 
 struct OptimizerUpdate : BasicOptimizerStep<Operand> {
   int64_t count = 0;
 };
-/// Throws internal where value or moments are not f32, or a tensor begins at no multiple of 16 bytes.
+/// Throws internal where value or moments are not f32, or where a tensor is not aligned to 16
+/// bytes.
 inline OptimizerUpdate update_of(const OptimizerStep& s) {
   for (const Tensor* x : {&s.value, &s.moment1, &s.moment2, &s.moment3}) f32(*x);
-  for (const Tensor* x :
-       {&s.value, &s.gradient, &s.compute, &s.moment1, &s.moment2, &s.moment3}) {
+  for (const Tensor* x : {&s.value, &s.gradient, &s.compute, &s.moment1, &s.moment2, &s.moment3}) {
     if (x->defined() && !is_aligned(x->raw())) {
       fail(ErrorKind::internal, "optimizer: expected tensors at multiples of 16 bytes");
     }

@@ -153,9 +153,9 @@ class TrainingStep final : public TrainingStepKernels, CudaKernels {
   // Two kernels for what Note [Compute views] makes of an arena: one run, or one and one of f32.
   void update(const StepRule& rule, StepState* state,
               std::span<const OptimizerStep> runs) override {
-    const bool is_fused =
-        !runs.empty() && runs.size() <= 2 && runs.back().value.dtype() == DType::f32 &&
-        (runs.size() == 1 || runs.back().gradient.dtype() == DType::f32);
+    const bool is_fused = !runs.empty() && runs.size() <= 2 &&
+                          runs.back().value.dtype() == DType::f32 &&
+                          (runs.size() == 1 || runs.back().gradient.dtype() == DType::f32);
     if (!is_fused) return TrainingStepKernels::update(rule, state, runs);
     context_.enter();
     const OptimizerUpdate first = update_of(runs.front());
