@@ -48,7 +48,7 @@ RunRecord record_of(EvaluationRecord& evaluation) {
     run.best->values.emplace(one.name, one.value);
   }
   if (series) {
-    JsonWriter written;
+    JsonWriter written(NonFinite::null);
     written.begin_object();
     evaluation.metrics.write(written);
     written.end_object();
