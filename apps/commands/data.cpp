@@ -43,6 +43,7 @@ struct FolderArguments {
   bool json = false;
   std::string splits = {};  // what settle_splits() found, for the user
   const char* val_name = "data check --val";
+  bool val_is_test = false;
 
   /// The configuration that `train` names, or one made for a folder of texts; nothing for images.
   /// Overrides go with a file only.
@@ -75,9 +76,10 @@ struct FolderArguments {
     train = found->train.string();
     val = !found->val.empty() ? found->val.string() : tests ? found->test.string() : "";
     val_name = "data check";
+    val_is_test = found->val.empty() && tests;
     splits = fmt::format("splits     training {}", printable(train));
     if (!val.empty()) {
-      splits += fmt::format(", {} {}", found->val.empty() ? "test" : "validation", printable(val));
+      splits += fmt::format(", {} {}", val_is_test ? "test" : "validation", printable(val));
     }
     if (!found->test.empty() && found->test != val) {
       splits += fmt::format("; not read: {}{}", printable(found->test.string()),
@@ -196,8 +198,10 @@ void add_check(CLI::App& data, Invocation& invocation) {
     print_result(arguments->json ? json.str() + "\n"
                                  : arguments->splits + check_text(result, train, val_folder));
     if (file) {
-      write_page(data_check_page(train, val_folder, result,
-                                 arguments->splits + said_lines(train, val_folder)));
+      write_page(data_check_page({.train = train,
+                                  .val = val_folder,
+                                  .val_name = arguments->val_is_test ? "test" : "validation"},
+                                 result, arguments->splits + said_lines(train, val_folder)));
     }
     const bool sound = result.problems.empty() && result.bad.empty();
     return sound ? 0 : static_cast<int>(ErrorKind::data);

@@ -25,15 +25,26 @@ namespace {
 
 constexpr size_t most_listed_classes = 1000, most_groups = 60, most_of_group = 6, most_odd = 500;
 
-std::string classes_of_data(const ImageFolder& train, const ImageFolder* val) {
+std::string classes_of_data(const CheckedFolders& data) {
+  const auto& [train, val, val_name] = data;
   const bool same = val && val->classes == train.classes;
   const std::vector<int64_t> counts = train.counts();
   const std::vector<int64_t> val_counts = same ? val->counts() : std::vector<int64_t>();
   const bool other = val && !same;
-  return class_sizes_section(train.classes, counts, val_counts, "images") +
-         (other
-              ? report_note("Validation is left out: its classes are not the same, see Odd files.")
-              : "");
+  return class_sizes_section(train.classes, counts, val_counts, "images", val_name) +
+         (other ? report_note(fmt::format(
+                      "The {} images are left out: their classes are not the same, see Odd files.",
+                      val_name))
+                : "");
+}
+
+std::string sides_text(const CheckedFolders& data) {
+  const std::string name = name_of_data(data.val->root);
+  if (data.val_name == "validation") return fmt::format("Validation is {}.", name);
+  return fmt::format(
+      "Test is {}. Training would hold back a fifth of {} for validation "
+      "(data.val, data.val_split).",
+      name, name_of_data(data.train.root));
 }
 
 std::string sizes_of_data(const ImageFolder& train) {
@@ -85,8 +96,9 @@ std::string examples_of_data(const ImageFolder& train, ContactSheet& sheet) {
                         html + left_out_note(n, shown, "classes"));
 }
 
-std::string duplicates_of_data(const ImageFolder& train, const ImageFolder* val,
-                               const CheckResult& result, ContactSheet& sheet) {
+std::string duplicates_of_data(const CheckedFolders& data, const CheckResult& result,
+                               ContactSheet& sheet) {
+  const auto& [train, val, val_name] = data;
   std::vector<const DuplicateGroup*> groups;
   for (const DuplicateGroup& group : result.duplicates) groups.push_back(&group);
   std::ranges::stable_sort(groups, {}, [](const DuplicateGroup* group) {
@@ -94,20 +106,20 @@ std::string duplicates_of_data(const ImageFolder& train, const ImageFolder* val,
   });
   const size_t shown = std::min(groups.size(), most_groups);
   std::string html = report_note(
-      result.duplicates.empty()
-          ? "None."
-          : fmt::format("{}: {} across training and validation, {} across classes.",
-                        counted(std::ssize(groups), "group", "groups"),
-                        result.duplicates_across_splits, result.duplicates_across_classes));
+      result.duplicates.empty() ? "None."
+                                : fmt::format("{}: {} across training and {}, {} across classes.",
+                                              counted(std::ssize(groups), "group", "groups"),
+                                              result.duplicates_across_splits, val_name,
+                                              result.duplicates_across_classes));
   for (const DuplicateGroup* group : std::span(groups).first(shown)) {
     html += fmt::format("<h3>{}{}{}</h3>\n", group->same_bytes ? "Same file" : "Same pixels",
-                        group->across_splits ? ", in training and validation" : "",
+                        group->across_splits ? fmt::format(", in training and {}", val_name) : "",
                         group->across_classes ? ", under different labels" : "");
     for (const FoundFile& file :
          std::span(group->files).first(std::min(group->files.size(), most_of_group))) {
       const ImageFolder& folder = file.in_val ? *val : train;
       const ImageFile& one = folder.files[static_cast<size_t>(file.index)];
-      const std::string line = (file.in_val ? "validation: " : "") + one.path;
+      const std::string line = (file.in_val ? fmt::format("{}: ", val_name) : "") + one.path;
       if (!sheet.add(folder.file(file.index), line,
                      folder.classes[static_cast<size_t>(one.label)])) {
         html += report_note(line);  // without its image
@@ -167,10 +179,11 @@ std::string bar_of(int64_t count, int64_t most) {
 
 std::string class_sizes_section(std::span<const std::string> classes,
                                 std::span<const int64_t> counts,
-                                std::span<const int64_t> val_counts, std::string_view of) {
+                                std::span<const int64_t> val_counts, std::string_view of,
+                                std::string_view val_name) {
   const int64_t most = counts.empty() ? 1 : std::max<int64_t>(1, std::ranges::max(counts));
   std::vector<std::string> heads = {"class", std::string(of)};
-  if (!val_counts.empty()) heads = {"class", fmt::format("training {}", of), "validation"};
+  if (!val_counts.empty()) heads = {"class", fmt::format("training {}", of), std::string(val_name)};
   HtmlTable table(heads);
   const size_t shown = std::min(counts.size(), most_listed_classes);
   for (size_t c = 0; c < shown; ++c) {
@@ -227,21 +240,21 @@ std::string ContactSheet::take() {
   return html;
 }
 
-std::string data_check_page(const ImageFolder& train, const ImageFolder* val,
-                            const CheckResult& result, const std::string& said) {
+std::string data_check_page(const CheckedFolders& data, const CheckResult& result,
+                            const std::string& said) {
+  const auto& [train, val, val_name] = data;
   const std::string name = name_of_data(train.root);
-  std::string body = classes_of_data(train, val) + sizes_of_data(train);
+  std::string body = classes_of_data(data) + sizes_of_data(train);
   // Duplicates come first in what the page has room for.
   ContactSheet sheet;
-  const std::string copies = duplicates_of_data(train, val, result, sheet);
+  const std::string copies = duplicates_of_data(data, result, sheet);
   body += examples_of_data(train, sheet) + copies + odd_files_of_data(train, val, result, said);
   return report_page(
       name.empty() ? "Data" : "Data " + name,
       fmt::format("<p class=\"sentence\">{} in {}; {} cannot be read.</p>\n",
                   counted(result.images, "image"),
                   counted(std::ssize(train.classes), "class", "classes"), result.bad.size()) +
-          (val ? report_note(fmt::format("Validation is {}.", name_of_data(val->root))) : "") +
-          dated_note("Checked"),
+          (val ? report_note(sides_text(data)) : "") + dated_note("Checked"),
       body, data_check_mark);
 }
 

@@ -38,10 +38,11 @@ std::string left_out_note(size_t all, size_t shown, std::string_view of,
                           std::string_view command = "");
 /// A bar as long as `count` of `most`, and the number.
 std::string bar_of(int64_t count, int64_t most);
-/// Section "classes" with a bar for each class; `val_counts`: as many, or empty.
+/// Section "classes" with a bar for each class; `val_counts`: as many, or empty, of `val_name`.
 std::string class_sizes_section(std::span<const std::string> classes,
                                 std::span<const int64_t> counts,
-                                std::span<const int64_t> val_counts, std::string_view of);
+                                std::span<const int64_t> val_counts, std::string_view of,
+                                std::string_view val_name = "validation");
 /// "Checked on 2026-11-28 08:45:28 +01:00.", of now, with `done` for its first word.
 std::string dated_note(std::string_view done);
 /// Section "odd": names with their reasons, and `said` below.
@@ -49,9 +50,15 @@ std::string odd_section(std::string_view heading,
                         std::span<const std::pair<std::string, std::string>> rows,
                         std::string_view of, const std::string& said);
 
+struct CheckedFolders {
+  const ImageFolder& train;
+  const ImageFolder* val;     ///< null: none
+  std::string_view val_name;  ///< "validation", or "test" where that folder stands for it
+};
+
 /// `said`: what was assumed and skipped, one a line.
-std::string data_check_page(const ImageFolder& train, const ImageFolder* val,
-                            const CheckResult& result, const std::string& said);
+std::string data_check_page(const CheckedFolders& data, const CheckResult& result,
+                            const std::string& said);
 /// The page of a report on sequences with details; `name`: of the data.
 std::string sequence_check_page(const std::string& name, const SequenceReport& report);
 

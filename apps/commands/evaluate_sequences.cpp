@@ -11,7 +11,6 @@
 #include "train/data/copies.h"
 #include "train/data/labelled_sequences.h"
 #include "train/experiment.h"
-#include "train/inference/shown_example.h"
 #include "train/loop/rank_sums.h"
 #include "train/metrics/evaluate.h"
 
@@ -161,15 +160,11 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
   if (measured) examples = measured->of_all_ranks(ranks);
   const std::optional<TemperatureFit> fit = outputs.calibrated.fit(ranks);
   if (!ranks.leads()) return 0;
-  std::vector<std::string> paths, shown;
-  std::vector<std::vector<std::pair<double, double>>> curves;
+  std::vector<std::string> paths;
+  std::span<const SequenceExample> sequences;
   if (classes) {
-    for (const SequenceExample& example : data.examples) {
-      paths.push_back(example.place);
-      if (arguments.report.empty()) continue;
-      shown.push_back(shown_text(example, network.signature().input));
-      curves.push_back(shown_curve(example, network.signature().input));
-    }
+    sequences = data.examples;
+    for (const SequenceExample& example : sequences) paths.push_back(example.place);
   }
   std::optional<int64_t> trained;
   if (!split) trained = warn_of_trained(data, network, run, path, verbosity);
@@ -182,8 +177,7 @@ int evaluate_sequences(const Network& network, const EvaluateArguments& argument
                                           .fit = fit,
                                           .contents = data.contents,
                                           .paths = std::move(paths),
-                                          .shown = std::move(shown),
-                                          .curves = std::move(curves)});
+                                          .sequences = sequences});
   outputs.calibrated.write(metrics->count(), data.contents);
   return code;
 }

@@ -98,8 +98,7 @@ int EvaluatedFiles::write(const Network& network, const EvaluateArguments& argum
                                     .date = local_time_text(std::time(nullptr)),
                                     .examples = measured.examples,
                                     .paths = measured.paths,
-                                    .shown = measured.shown,
-                                    .curves = measured.curves,
+                                    .sequences = measured.sequences,
                                     .worst = arguments.worst,
                                     .trained_on = measured.trained_on}));
     outputs_.commit(*page_, "--report", page_format);

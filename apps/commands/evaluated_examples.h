@@ -17,8 +17,8 @@
 namespace whisker {
 
 /// Columns path, label, predicted, loss, and "probability CLASS" of each class. Relative paths
-/// begin at `folder` in place of the current one; "": as they are. Of `examples` all probabilities
-/// are known; `paths` (n): of an image or a text's file; "file:line" of a row.
+/// begin at `folder` in place of the current one; "": as they are. All probabilities of `examples`
+/// are known. `paths` (n): the file of an image or a text, "file:line" of a row.
 std::string predictions_csv(const ValidationExamples& examples,
                             const std::vector<std::string>& paths,
                             const std::filesystem::path& folder = {});

@@ -3,6 +3,7 @@
 
 #include "core/io/json.h"
 #include "data/files/file_walk.h"
+#include "data/sequences/sequence_example.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/temperature_fit.h"
 #include "train/metrics/validation_examples.h"
@@ -13,7 +14,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace whisker {
@@ -39,8 +39,7 @@ struct Measured {
   std::optional<TemperatureFit> fit = {};   ///< of --calibrate
   std::span<const uint64_t> contents = {};  ///< hashes of the examples, for a calibrated network
   std::vector<std::string> paths = {};      ///< (n), where each is written, as EvaluationRecord
-  std::vector<std::string> shown = {};      ///< likewise, and its curves
-  std::vector<std::vector<std::pair<double, double>>> curves = {};
+  std::span<const SequenceExample> sequences = {};  ///< texts or rows, as many as paths
 };
 
 /// Writes it to stdout; returns the exit code.

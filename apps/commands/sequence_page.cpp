@@ -100,8 +100,8 @@ std::string series_of_sequences(const SequenceDetails& details) {
   return report_section(
       "series", "Over time",
       charts_html(charts) +
-          report_note("Of data.train; a gap is a row that cannot be used. Of more than 600 "
-                      "rows some are drawn, evenly."));
+          report_note("Rows of data.train, at most 600, evenly spread. A gap is a row that "
+                      "cannot be used."));
 }
 
 // Long texts are cut by shown_text(); a page holds so many bytes of them.

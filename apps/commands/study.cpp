@@ -10,6 +10,7 @@
 #include "core/io/file_ending.h"
 #include "core/io/json.h"
 #include "core/io/safetensors_stream.h"
+#include "core/io/text.h"
 #include "core/io/text_table.h"
 #include "core/trace/recording_file.h"
 #include "core/trace/tape_graph.h"
@@ -22,6 +23,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace whisker {
@@ -104,6 +106,24 @@ int run_graph(StudyArguments arguments, const Invocation& invocation) {
   return 0;
 }
 
+// None where a recording of an older version is written again.
+std::optional<MemoryReport> memory_to_record(const StudyTarget& target,
+                                             const Invocation& invocation) {
+  if (!is_recording(target)) {
+    Invocation quiet;  // what is assumed is said with the recording
+    quiet.verbosity = -1;
+    return memory_of_target(target, quiet);
+  }
+  std::optional<MemoryReport> report = MemoryReport::find(SafetensorsFile::open(target.name));
+  if (!report && invocation.verbosity >= 0) {
+    tell(
+        fmt::format("study record: {} does not say what the step's memory was, nor will the copy; "
+                    "a recording of the step itself does\n",
+                    printable(target.name)));
+  }
+  return report;
+}
+
 int run_record(const StudyArguments& arguments, const Invocation& invocation) {
   const std::filesystem::path path = arguments.output;
   if (file_ending(path) != ".safetensors") {
@@ -112,15 +132,13 @@ int run_record(const StudyArguments& arguments, const Invocation& invocation) {
   }
   Outputs outputs = make_outputs("study record", arguments.force, invocation);
   const std::unique_ptr<OutputFile> output = outputs.open("-o", path, recording_format);
-  // First, as the process' first step is that which times algorithms. What is assumed is said once.
-  Invocation quiet;
-  quiet.verbosity = -1;
-  const std::string memory = memory_of_target(arguments.target, quiet).json();
+  // First, as the process' first step is that which times algorithms.
+  const std::optional<MemoryReport> memory = memory_to_record(arguments.target, invocation);
   const Recording recording =
       record_measured(arguments.target, true, invocation, &outputs).recording;
   const std::string json = arguments.view.json ? recording_json(recording) + "\n" : "";
   RecordingFile file = RecordingFile::of(recording);
-  file.metadata[MemoryReport::metadata_key] = memory;
+  if (memory) file.metadata[MemoryReport::metadata_key] = memory->json();
   write_safetensors([&](std::span<const std::byte> bytes) { output->write(bytes); }, path.string(),
                     file.metadata, std::move(file.entries));
   outputs.commit(*output, "-o", recording_format);

@@ -2,10 +2,12 @@
 #include "apps/commands/study_target.h"
 #include "apps/study/memory_report.h"
 #include "apps/terminal/facts.h"
+#include "apps/terminal/terminal.h"
 #include "core/io/file_ending.h"
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace whisker {
@@ -46,7 +48,19 @@ MemoryReport memory_of_target(const StudyTarget& target, const Invocation& invoc
   if (!is_recording(target)) return MemoryReport::of(study_step(target, invocation, outputs));
   refuse_recording_options(target);
   if (outputs) outputs->add_input(target.name);
-  return MemoryReport::read(SafetensorsFile::open(target.name));
+  std::optional<MemoryReport> report = MemoryReport::find(SafetensorsFile::open(target.name));
+  if (!report) {
+    fail(ErrorKind::checkpoint,
+         "{}: {}: expected what the step's memory was, got a recording of an older version without "
+         "it. Record the step again; the other views show this file.",
+         target.name, MemoryReport::metadata_key);
+  }
+  if (invocation.verbosity >= 0) {
+    tell(
+        "study memory: of the recording, on the machine that made it; study record makes "
+        "another\n");
+  }
+  return std::move(*report);
 }
 
 void add_memory_command(CLI::App& study, Invocation& invocation) {

@@ -84,7 +84,9 @@ StudyStep network_step(ShownConfig shown, StudyOptions options, const Invocation
     assumed += ", weights those that training begins with; init.from=WEIGHTS decides otherwise";
   }
   if (config.loss.class_weights == ClassWeighting::balanced) {
-    assumed += "; all classes weigh the same, as loss.class_weights needs the data's counts";
+    assumed +=
+        "; all classes weigh the same, as loss.class_weights needs the data's counts; study why -e "
+        "'cross_entropy(x, t, class_weight=c)' shows what weights do";
   }
   const auto network = std::make_shared<StudyNetwork>(std::move(config), options);
   if (invocation.verbosity >= 0) {

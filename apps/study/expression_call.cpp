@@ -95,6 +95,12 @@ std::optional<int64_t> integer_in(double value, int64_t low, int64_t high) {
   return static_cast<int64_t>(value);
 }
 
+// In the order of the variant.
+std::string kind_of_value(const ExpressionValue& value) {
+  constexpr const char* kinds[] = {"a number", "a tensor", "a list", "a text"};
+  return kinds[value.index()];
+}
+
 }  // namespace
 
 int64_t ExpressionCall::integer(const char* name, int64_t low, int64_t high) {
@@ -115,7 +121,7 @@ std::vector<int64_t> ExpressionCall::integers(const char* name, int64_t low, int
         number ? integer_in(*number, low, high) : std::optional<int64_t>();
     if (!integer) {
       refuse(fmt::format("{}: expected {} as integers in {} to {}, got {}", call_.text, name, low,
-                         high, number ? fmt::to_string(*number) : "something else"));
+                         high, number ? fmt::to_string(*number) : kind_of_value(one)));
     }
     result.push_back(*integer);
   };

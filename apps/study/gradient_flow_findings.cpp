@@ -1,9 +1,9 @@
 // Limits follow common practice: an update changes weights by about a thousandth; a gradient that
-// is a thousand times smaller or larger than at the loss has vanished or exploded (Glorot and
-// Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks").
+// is a thousand times larger than at the loss has exploded, as vanished_gradient is for a smaller.
 #include "apps/study/gradient_flow.h"
 #include "core/io/counted.h"
 #include "core/io/text.h"
+#include "core/trace/gradient_paths.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace whisker {
 namespace {
 
-constexpr double vanished = 1e-3, exploded = 1e3;
+constexpr double exploded = 1 / vanished_gradient;
 constexpr double large_update = 0.1, small_update = 1e-6;
 constexpr double many_dead = 0.5;
 
@@ -57,7 +57,7 @@ std::vector<std::string> GradientFlow::findings() const {
     if (std::isnan(gradient) && one.not_finite[end] == 0) unasked.add(one.layer, one.op);
     if (last && &one != last && gradient > 0) {
       const double ratio = gradient / last->gradient[end];
-      if (ratio < vanished) small.add(one.layer, fmt::format("{:.2g}", ratio));
+      if (ratio < vanished_gradient) small.add(one.layer, fmt::format("{:.2g}", ratio));
       if (ratio > exploded) large.add(one.layer, fmt::format("{:.2g}", ratio));
     }
     if (one.units > 0 && one.dead_units[end] >= many_dead * static_cast<double>(one.units)) {

@@ -5,6 +5,7 @@
 #include "core/io/safetensors.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,9 +31,9 @@ struct MemoryReport {
   static MemoryReport of(const StudyStep& step);
   /// Under which a recording's metadata hold json().
   static constexpr const char* metadata_key = "memory";
-  /// The report in a recording. Throws checkpoint, naming the file, where it has none or a number
-  /// does not fit.
-  static MemoryReport read(const SafetensorsFile& file);
+  /// The report in a recording; those of older versions have none. Throws checkpoint, naming the
+  /// file, for one that is no recording or holds a number that does not fit.
+  static std::optional<MemoryReport> find(const SafetensorsFile& file);
 
   size_t peak() const;  ///< the sample with the highest peak, the first of equal ones
   int64_t peak_bytes() const { return samples[peak()].peak; }

@@ -3,6 +3,7 @@
 #include "apps/study/memory_report.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "core/trace/recording_file.h"
 
 namespace whisker {
 namespace {
@@ -31,14 +32,10 @@ MemorySample read_sample(const JsonValue& json) {
 
 }  // namespace
 
-MemoryReport MemoryReport::read(const SafetensorsFile& file) {
+std::optional<MemoryReport> MemoryReport::find(const SafetensorsFile& file) {
+  check_is_recording(file);
   const auto found = file.metadata().find(metadata_key);
-  if (found == file.metadata().end()) {
-    fail(ErrorKind::checkpoint,
-         "study memory: {}: expected a recording of whisker study record with the allocator's "
-         "books, which those of older versions do not hold. Record the step again.",
-         file.name());
-  }
+  if (found == file.metadata().end()) return {};
   const JsonValue json = JsonValue::parse(
       found->second,
       {.name = file.name(), .max_values = 20 * most_samples, .kind = ErrorKind::checkpoint});

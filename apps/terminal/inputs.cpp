@@ -294,6 +294,7 @@ std::string common_folder(const std::vector<std::string>& words) {
 }
 
 std::string name_of_data(const std::filesystem::path& path) {
+  if (path.empty()) return "";  // whoever reads the data refuses it
   const std::filesystem::path folder = std::filesystem::absolute(path) / "";
   return folder.lexically_normal().parent_path().filename().string();
 }

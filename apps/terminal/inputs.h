@@ -111,7 +111,7 @@ class InputNames {
 /// and `-`.
 std::string common_folder(const std::vector<std::string>& words);
 
-/// The name of a file or folder, of "." too, without the folders before it.
+/// The name of a file or folder, of "." too, without the folders before it; "" of "".
 std::string name_of_data(const std::filesystem::path& path);
 
 /// `reason` without the file's name at its beginning.

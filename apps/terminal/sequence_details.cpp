@@ -217,8 +217,8 @@ class Details {
       if (split) {
         details_.val_begin = cut + 1;
         details_.validation = fmt::format(
-            "Validation begins at row {} of {}: the last {} of the rows (data.val_split). Its "
-            "windows may begin before.",
+            "Validation begins at row {} of {}: the last {} of the rows (data.val_split). "
+            "Windows of the validation part may begin before that row.",
             grouped(cut + 1), grouped(series.rows()), config_.data.val_split);
       }
       const auto names = input.columns;

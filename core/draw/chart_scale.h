@@ -51,8 +51,9 @@ class ChartScale {
   // So many that neighbouring ticks differ where the range is small beside its values.
   int digits() const {
     if (axis_.log) return 4;
-    const double ticks = 10 * std::max(std::abs(low_), std::abs(high_)) / (high_ - low_);
-    return std::clamp(static_cast<int>(std::ceil(std::log10(ticks))) + 1, 4, 12);
+    const double ticks = std::max(std::abs(low_), std::abs(high_)) / (high_ - low_);
+    if (!std::isfinite(ticks)) return 4;
+    return static_cast<int>(std::clamp(std::ceil(std::log10(ticks)) + 2, 4.0, 12.0));
   }
   double along(double value) const { return axis_.log ? std::log10(value) : value; }
 

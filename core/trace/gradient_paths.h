@@ -14,6 +14,10 @@ namespace whisker {
 
 class JsonWriter;
 
+/// A gradient that is this much smaller than at the loss has vanished: common practice (Glorot and
+/// Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks").
+inline constexpr double vanished_gradient = 1e-3;
+
 /// What an operator does not pass on of the gradient that arrives at it.
 struct LostGradient {
   std::string cause;         ///< "dead relu": docs/guide/study.md lists the causes
@@ -56,7 +60,7 @@ struct GradientPaths {
   static GradientPaths of(const Recording& recording, size_t parameter,
                           std::optional<int64_t> element = {});
   /// Whether all operators of the strongest way pass a gradient on, but a layer's norm at its end
-  /// is below a thousandth of that behind the loss: `study gradient-flow`'s bound.
+  /// is below vanished_gradient of that behind the loss.
   bool vanishes() const;
   /// Lines of at most `width` columns (0: no limit).
   std::string text(const Recording& recording, size_t width) const;

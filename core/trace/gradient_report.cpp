@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace whisker {
@@ -135,6 +137,25 @@ std::string place_text(const Recording& recording, size_t entry) {
                        : fmt::format("{} of {}", recording.label(entry), printable(layer));
 }
 
+// `way`: from behind the loss to the operator that the parameter reaches.
+std::string vanishing_text(const Recording& recording, std::span<const GradientHop> way) {
+  const auto passed_on = [&](size_t i) { return way[i + 1].norm / way[i].norm; };
+  size_t least = 0;
+  for (size_t i = 1; i + 1 < way.size(); ++i) {
+    if (passed_on(i) < passed_on(least)) least = i;
+  }
+  if (passed_on(least) < vanished_gradient) {
+    return fmt::format("  most of it at {}: {:.4g} arrives, {:.4g} goes on",
+                       place_text(recording, way[least].entry), way[least].norm,
+                       way[least + 1].norm);
+  }
+  return fmt::format(
+      "  falls from operator to operator: {:.4g} arrives at {}, {:.4g} at {}; what each passes on "
+      "multiplies",
+      way.front().norm, place_text(recording, way.front().entry), way.back().norm,
+      place_text(recording, way.back().entry));
+}
+
 void write_loss(JsonWriter& json, const LostGradient& loss) {
   json.field("cause", loss.cause).field("reason", loss.reason);
   json.field("lost", loss.lost).field("of", loss.of);
@@ -145,7 +166,8 @@ void write_loss(JsonWriter& json, const LostGradient& loss) {
 bool GradientPaths::vanishes() const {
   if (element || not_finite > 0 || zeros == elements || paths.empty()) return false;
   const std::vector<GradientHop>& way = paths[0];
-  return way.size() > 2 && !ends_on_way(*this) && way[way.size() - 2].norm < 1e-3 * way[1].norm;
+  return way.size() > 2 && !ends_on_way(*this) &&
+         way[way.size() - 2].norm < vanished_gradient * way[1].norm;
 }
 
 std::string GradientPaths::text(const Recording& recording, size_t width) const {
@@ -157,13 +179,7 @@ std::string GradientPaths::text(const Recording& recording, size_t width) const 
                                 place_text(recording, *first_not_finite)));
   }
   if (vanishes()) {
-    const GradientHop &first = paths[0][1], &last = paths[0][paths[0].size() - 2];
-    lines.push_back(
-        fmt::format("  falls from operator to operator: {:.4g} arrives at {}, {:.4g} at {}; what "
-                    "each passes on "
-                    "multiplies",
-                    first.norm, place_text(recording, first.entry), last.norm,
-                    place_text(recording, last.entry)));
+    lines.push_back(vanishing_text(recording, std::span(paths[0]).subspan(1, paths[0].size() - 2)));
   }
   for (size_t i = 0; i < ends.size() && i < most_shown; ++i) {
     const GradientEnd& end = ends[i];

@@ -22,6 +22,9 @@ struct RecordingFile {
   static RecordingFile of(const Recording& recording);
 };
 
+/// Throws checkpoint, naming the file, where its metadata do not say that it is a recording.
+void check_is_recording(const SafetensorsFile& file);
+
 /// The recording in a file; throws checkpoint, naming the file and the place, for anything that
 /// RecordingFile::of() does not make.
 Recording read_recording(const SafetensorsFile& file);

@@ -22,9 +22,7 @@ class RecordingReader {
   explicit RecordingReader(const SafetensorsFile& file) : file_(file) {}
 
   Recording read() {
-    if (text("format") != "whisker recording") {
-      refuse("expected a recording of whisker study record, got another safetensors file");
-    }
+    check_is_recording(file_);
     if (text("version") != "1" && text("version") != "2") {  // 1 had no examples
       refuse(
           "expected version 1 or 2 of the format, got {}. Record the step again with this program",
@@ -251,6 +249,15 @@ class RecordingReader {
 };
 
 }  // namespace
+
+void check_is_recording(const SafetensorsFile& file) {
+  const auto format = file.metadata().find("format");
+  if (format == file.metadata().end() || format->second != "whisker recording") {
+    fail(ErrorKind::checkpoint,
+         "{}: expected a recording of whisker study record, got another safetensors file.",
+         file.name());
+  }
+}
 
 Recording read_recording(const SafetensorsFile& file) {
   return RecordingReader(file).read();

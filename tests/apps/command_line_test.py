@@ -254,19 +254,33 @@ class CommandLine(ProgramTest):
                             "--script", "q").stderr
         self.assertIn("study: assumed, with nothing at data.train: 2 classes; --classes N or data.train=PATH decides "
                       "otherwise\n", said)
-        self.assertIn("; all classes weigh the same, as loss.class_weights needs the data's counts\n", said)
+        self.assertIn("; all classes weigh the same, as loss.class_weights needs the data's counts; "
+                      "study why -e 'cross_entropy(x, t, class_weight=c)' shows what weights do\n", said)
         self.assertNotIn("assumed", self.whisker("study", "trace", "c.yaml", *self.data).stderr)
         memory = json.loads(self.whisker("study", "memory", "c.yaml", *self.data, "--json").stdout)
         self.assertEqual(memory["schema_version"], 1)
         self.assertEqual(memory["peak_bytes"], sum(part["bytes"] for part in memory["parts"]))
         self.assertEqual(memory["peak_bytes"], memory["steps"][memory["peak_at"]]["peak_bytes"])
         self.assertEqual(memory["steps"][-1]["operator"], "update")
-        kept = json.loads(self.whisker("study", "memory", "why.safetensors", "--json").stdout)
-        self.assertEqual(kept, memory)
+        kept = self.whisker("study", "memory", "why.safetensors", "--json")
+        self.assertEqual(json.loads(kept.stdout), memory)
+        self.assertEqual(kept.stderr, "study memory: of the recording, on the machine that made it; study record makes "
+                                      "another\n")
+        self.assertEqual(self.whisker("study", "memory", "why.safetensors", "--quiet").stderr, "")
         content = (self.folder / "why.safetensors").read_bytes()
         (self.folder / "old.safetensors").write_bytes(content.replace(b'"memory":', b'"mEmory":'))
-        self.assertIn("expected a recording of whisker study record with the allocator's books",
+        self.assertIn("old.safetensors: memory: expected what the step's memory was, got a recording of an older version "
+                      "without it. Record the step again; the other views show this file.",
                       self.whisker("study", "memory", "old.safetensors", code=4).stderr)
+        self.assertIn("best.safetensors: expected a recording of whisker study record, got another safetensors file.",
+                      self.whisker("study", "memory", f"{run}/best.safetensors", code=4).stderr)
+        # A recording is written again with the memory that it has, or without.
+        copied = self.whisker("study", "record", "old.safetensors", "-o", "new.safetensors")
+        self.assertIn("study record: old.safetensors does not say what the step's memory was, nor will the copy;",
+                      copied.stderr)
+        self.assertNotIn("memory", self.metadata("new.safetensors"))
+        self.assertEqual(self.whisker("study", "record", "why.safetensors", "-o", "again.safetensors").stderr, "")
+        self.assertEqual(*(self.metadata(f"{name}.safetensors")["memory"] for name in ("why", "again")))
         self.assertIn("Leave --batch-size out",
                       self.whisker("study", "memory", "why.safetensors", "--batch-size", "3", code=2).stderr)
         self.assertIn("-o: expected a name ending in .svg",

@@ -46,6 +46,13 @@ class DataReports(ProgramTest):
         again = self.whisker("data", "check", data, "--report", "data.html", code=3)
         self.assertIn("replaced a page of data check --report", again.stderr)
         self.assertNotIn(">validation</th>", self.check_page("data.html"))
+        write_classes(self.folder / "split/train", 4)
+        write_classes(self.folder / "split/test", 2, first=40)
+        shutil.copy(self.folder / "split/train/c0/000.png", self.folder / "split/test/c0/copy.png")
+        page = self.check("split.html", "split")
+        for text in ("Test is test. Training would hold back a fifth of train for validation (data.val, data.val_split).",
+                     ">test</th>", "1 across training and test, ", "test: c0/copy.png", "Same file, in training and test"):
+            self.assertIn(text, page)
         (self.folder / "mine.html").write_text("mine")
         for file in ("mine.html", str(data / "c0/page.html")):
             self.whisker("data", "check", data, "--report", file, code=2)
@@ -54,6 +61,12 @@ class DataReports(ProgramTest):
     def check(self, name, *data, code=0):
         self.whisker("data", "check", *data, "--report", name, code=code)
         return self.check_page(name)
+
+    def test_data_without_a_name_are_refused(self):
+        (self.folder / "none.yaml").write_text("data: {kind: text}\nmodel: [{dense: classes}]\n")
+        said = self.whisker("data", "check", "none.yaml", "--report", "none.html", code=2).stderr
+        self.assertIn("data.train", said)
+        self.assertFalse((self.folder / "none.html").exists())
 
     def test_the_page_of_texts(self):
         rows = [f"{('ham', 'spam<b>')[i % 2]}\tsee <i>you</i> number {'x ' * (i % 7)}{i}\n" for i in range(40)]

@@ -191,7 +191,7 @@ class Reports(ProgramTest):
         self.whisker("evaluate", "runs/long/best.safetensors", "--split", "val", "--report", "long.html")
         for page in (self.folder / "runs/long/report.html", self.folder / "long.html"):
             text = page.read_text()
-            self.assertIn("Of several values a step the first is drawn, of more than 300 steps some, evenly.", text)
+            self.assertIn("A curve has the first value of each step, and at most 300 steps, evenly spread.", text)
             card = text[text.index('<li class="card wrong">'):]
             card = card[:card.index("</li>")]
             self.assertNotIn('<p class="text">', card)

@@ -5,6 +5,7 @@
 
 import json
 import math
+import struct
 import unittest
 
 from harness import ProgramTest
@@ -80,6 +81,18 @@ class Sequences(ProgramTest):
             shown = float(self.whisker(*arguments).stdout.split()[-1])
             exact = json.loads(self.whisker(*arguments, "--json").stdout)["forecasts"][0]["values"][0]
             self.assertLess(abs(shown - exact), scale / 100)
+
+    def test_errors_beyond_all_bounds_are_in_the_page(self):
+        self.series("logs.csv", 300)
+        self.whisker("train", "series.yaml", "data.train=logs.csv", "data.series.log=true", "name=logs")
+        weights = self.folder / "runs/logs/best.safetensors"
+        bias = self.safetensors(weights)[1]["dense.bias"]
+        content = weights.read_bytes()
+        self.assertEqual(content.count(bias), 1)
+        weights.write_bytes(content.replace(bias, struct.pack("<f", 1e7)))
+        done = self.whisker("evaluate", weights, "logs.csv", "--report", "logs.html")
+        self.assertIn("mae infinite", done.stdout)
+        self.assertIn("infinite", (self.folder / "logs.html").read_text())
 
     def test_other_series_are_told(self):
         weights = "runs/series/best.safetensors"

@@ -119,8 +119,8 @@ MemoryReport read_again(const std::string& json) {
   std::vector<std::byte> bytes;
   write_safetensors(
       [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); },
-      "step", {{MemoryReport::metadata_key, json}}, {});
-  return MemoryReport::read(SafetensorsFile::parse(bytes, "step"));
+      "step", {{"format", "whisker recording"}, {MemoryReport::metadata_key, json}}, {});
+  return MemoryReport::find(SafetensorsFile::parse(bytes, "step")).value();
 }
 
 TEST(StudyMemory, ComesBackFromARecordingOrIsRefused) {

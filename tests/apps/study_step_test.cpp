@@ -96,6 +96,9 @@ TEST(Expression, ErrorsNameThePlace) {
   EXPECT_THAT(formula_error("mean(x)", {{"x", "[[1], [1, 2]]"}}),
               HasSubstr("study -e: x: column 1: expected rows of equal length"));
   EXPECT_THAT(formula_error("mean(x)", {{"x", "randn(3000, 3000)"}}), HasSubstr("at most"));
+  EXPECT_THAT(formula_error("mean(reshape(x, x))", {{"x", "[1]"}}),
+              HasSubstr("expected shape as integers in 0 to 1000000, got a tensor"));
+  EXPECT_THAT(formula_error("mean(reshape(x, [[1]]))", {{"x", "[1]"}}), HasSubstr("got a list"));
   EXPECT_THAT(formula_error("mean(x)", {{"x", "[1]"}, {"w", "[1]"}}),
               HasSubstr("'w' has a value, but the formula does not use it"));
   EXPECT_THAT(formula_error("mean(relu(x * v))", {{"x", "[1]"}, {"w", "[1]"}}),

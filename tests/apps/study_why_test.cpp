@@ -276,6 +276,14 @@ TEST_F(StudyWhyTest, AGradientThatVanishesLittleByLittleIsNoLivingOne) {
   EXPECT_FALSE(why(recorded(with_bias("relu", -100)), with_bias("relu", -100)).vanishes());
 }
 
+TEST_F(StudyWhyTest, AGradientThatVanishesAtOneOperatorNamesIt) {
+  const std::string text =
+      shown({"sum(0.0001 * relu(x @ w))", {"x=const([[1, 2]])", "w=[[1, 3], [2, 4]]"}, "w"}, 0);
+  EXPECT_THAT(text, HasSubstr("the gradient vanishes"));
+  EXPECT_THAT(text, HasSubstr("\n  most of it at 3 affine: 1.414 arrives, 0.0001414 goes on\n"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("falls from operator to operator")));
+}
+
 TEST_F(StudyWhyTest, CountsElementsNotTerms) {
   EXPECT_THAT(shown(with_bias("relu", -100)),  // 2 images of 48 values, 3 units
               HasSubstr("dies at 2 linear of first, dead relu: slope 0 in 6 of 6 "

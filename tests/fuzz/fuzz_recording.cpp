@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   try_to([](const SafetensorsFile& one) { show(read_recording(one)); });
   try_to([](const SafetensorsFile& one) {
-    const MemoryReport memory = MemoryReport::read(one);
+    const MemoryReport memory = MemoryReport::find(one).value();
     memory.text(100);
     memory.json();
     memory.svg();

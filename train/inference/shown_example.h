@@ -23,12 +23,12 @@ struct ShownImage {
 ShownImage shown_image(const Network& network, const std::filesystem::path& file,
                        int64_t of_class = -1);
 
-/// A text, or the values of a row with the names of their columns, of `input`'s kind. Of a long one
-/// beginning and end: 700 characters, 80 values.
+/// A text, or the values of a row with the names of their columns, as `input` says. A long one is
+/// cut to its beginning and end: 700 characters, 80 values.
 std::string shown_text(const SequenceExample& example, const InputDescription& input);
 
 /// Steps, from 1, and their first values, of a row that nobody reads as numbers: of more than 20
-/// without names. Of many steps some, evenly over the row. Empty of other examples.
+/// without names. At most 300 steps, evenly spread. Empty for other examples.
 std::vector<std::pair<double, double>> shown_curve(const SequenceExample& example,
                                                    const InputDescription& input);
 

@@ -45,10 +45,10 @@ std::string rest_areas_text(const ValidationExamples& examples,
                             const std::optional<RestAreas>& areas) {
   if (examples.has_one_class()) return "not measured: all examples are of one class";
   if (!areas) {
-    return fmt::format("not measured: {} are more than {} probabilities",
-                       fmt::format("{} of {} classes", counted(examples.size(), "example"),
-                                   grouped(std::ssize(examples.classes))),
-                       grouped(most_scores));
+    return fmt::format(
+        "not measured: {} examples of {} classes are more than {} probabilities; --predictions "
+        "keeps all",
+        grouped(examples.size()), grouped(std::ssize(examples.classes)), grouped(most_scores));
   }
   const int64_t others = std::ssize(examples.classes) - areas->classes;
   return fmt::format(

@@ -62,9 +62,10 @@ void RegressionMetrics::write(JsonWriter& json) const {
 
 std::string RegressionMetrics::table(int) const {
   if (naive_.count == 0) return {};
-  return fmt::format("naive forecast ({}): mae {} rmse {}\n",
-                     season_ > 0 ? "the value a season before" : "the last value",
-                     figure_text(naive_.mae()), figure_text(naive_.rmse()));
+  return fmt::format(
+      "naive forecast ({}): mae {} rmse {}\n",
+      season_ > 0 ? "the last known value at the same place of the season" : "the last value",
+      figure_text(naive_.mae()), figure_text(naive_.rmse()));
 }
 
 void LanguageMetrics::add(const Tensor& outputs, const Batch& batch) {

@@ -48,7 +48,7 @@ RunRecord record_of(EvaluationRecord& evaluation) {
     run.best->values.emplace(one.name, one.value);
   }
   if (series) {
-    JsonWriter written;
+    JsonWriter written(NonFinite::null);
     written.begin_object();
     evaluation.metrics.write(written);
     written.end_object();
@@ -93,15 +93,20 @@ class ExampleCards {
     for (const int64_t index : indices) html += example_card(all_, index, &shown(index));
     return html + "</ul>\n";
   }
+  bool have_curves() const {
+    return std::ranges::any_of(made_, [](const auto& one) { return !one.second.curve.empty(); });
+  }
 
  private:
   const ReportExample& shown(int64_t index) {
     const auto [found, is_new] = made_.try_emplace(index);
     if (!is_new) return found->second;
     const auto at = static_cast<size_t>(index);
-    if (!evaluation_.shown.empty()) {
-      found->second.curve = evaluation_.curves[at];
-      if (found->second.curve.empty()) found->second.text = evaluation_.shown[at];
+    if (!evaluation_.sequences.empty()) {
+      const SequenceExample& example = evaluation_.sequences[at];
+      const InputDescription& input = evaluation_.network.signature().input;
+      found->second.curve = shown_curve(example, input);
+      if (found->second.curve.empty()) found->second.text = shown_text(example, input);
       return found->second;
     }
     const std::string& path = evaluation_.paths[at];
@@ -142,7 +147,6 @@ std::string pairs_section(const ValidationExamples& all, ExampleCards& cards) {
 }
 
 std::string examples_sections(const EvaluationRecord& evaluation, const ValidationExamples& all) {
-  const bool images = evaluation.shown.empty();
   std::vector<int64_t> worst(static_cast<size_t>(all.size()));
   std::iota(worst.begin(), worst.end(), 0);
   std::ranges::stable_sort(worst, [&](int64_t a, int64_t b) {
@@ -150,16 +154,17 @@ std::string examples_sections(const EvaluationRecord& evaluation, const Validati
   });
   worst.resize(std::min(worst.size(), evaluation.worst));
   ExampleCards cards(evaluation, all);
-  std::string html = report_note(
-      images ? "Beside each image, as the network sees it, is where it sees the predicted class: "
-               "the brighter, the more."
-      : std::ranges::any_of(evaluation.curves, [](auto& one) { return !one.empty(); }) ? curve_note
-                                                                                       : "");
-  html += cards.list(worst);
+  const std::string list = cards.list(worst);
+  const std::string note = report_note(
+      evaluation.sequences.empty()
+          ? "Beside each image, as the network sees it, is where it sees the predicted class: the "
+            "brighter, the more."
+      : cards.have_curves() ? curve_note
+                            : "");
   const std::string of = all.of.substr(0, all.of.size() - 1);
   return report_section("worst",
                         fmt::format("The {} of the largest loss", counted(std::ssize(worst), of)),
-                        html) +
+                        note + list) +
          pairs_section(all, cards);
 }
 

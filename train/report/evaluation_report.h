@@ -1,6 +1,7 @@
 // The page of `whisker evaluate --report`: a run's report without what only a run has.
 #pragma once
 
+#include "data/sequences/sequence_example.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/validation_examples.h"
 #include "train/model/network.h"
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,15 +19,14 @@ namespace whisker {
 struct EvaluationRecord {
   const Network& network;
   const Metrics& metrics;
-  std::string weights;                  ///< their file
-  std::vector<std::string> data = {};   ///< names of what was measured on
-  std::string date = {};                ///< of local_time_text()
-  ValidationExamples examples = {};     ///< empty of a language model; without paths
-  std::vector<std::string> paths = {};  ///< (n), of files to open, or "file:line"
-  std::vector<std::string> shown = {};  ///< (n), texts or a row's values; empty of images
-  std::vector<std::vector<std::pair<double, double>>> curves = {};  ///< as many: see shown_curve()
-  size_t worst = 0;                        ///< examples of the largest loss
-  std::optional<int64_t> trained_on = {};  ///< examples that trained the network, if known
+  std::string weights;                              ///< their file
+  std::vector<std::string> data = {};               ///< names of what was measured on
+  std::string date = {};                            ///< of local_time_text()
+  ValidationExamples examples = {};                 ///< empty of a language model; without paths
+  std::vector<std::string> paths = {};              ///< (n), of files to open, or "file:line"
+  std::span<const SequenceExample> sequences = {};  ///< (n), texts or rows; empty of images
+  size_t worst = 0;                                 ///< examples of the largest loss
+  std::optional<int64_t> trained_on = {};           ///< examples that trained the network, if known
 };
 
 /// One HTML file without scripts, requests and folders of this machine. Images are as the network

@@ -25,7 +25,7 @@ std::string report_page(std::string_view title, std::string_view lead, std::stri
 std::string image_html(std::string_view jpeg, std::string_view alt);
 /// What shown_curve() leaves out.
 inline constexpr std::string_view curve_note =
-    "Of several values a step the first is drawn, of more than 300 steps some, evenly.";
+    "A curve has the first value of each step, and at most 300 steps, evenly spread.";
 /// The drawing of ReportExample::curve.
 std::string curve_html(std::span<const std::pair<double, double>> curve);
 /// One example as an <li>; `shown` may be null.

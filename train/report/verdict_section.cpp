@@ -60,7 +60,8 @@ std::string classes_text(const ClassCounts& classes) {
 
 std::string naive_text(const RunRecord& run) {
   const std::string season = run.setting("data.series.season", "0");
-  return season == "0" ? " (the last value)" : fmt::format(" (the value {} rows before)", season);
+  if (season == "0") return " (the last value)";
+  return fmt::format(" (the last known value at the same place of a season of {} rows)", season);
 }
 
 // `kind`: "validation ", of a run.

@@ -84,6 +84,9 @@ TEST(Chart, NeighbouringTicksDiffer) {
       {.title = "t", .series = {line_of("", std::vector{std::pair{0.0, 2.6315}, {1.0, 2.633}})}});
   for (const char* tick : {">2.6315<", ">2.632<", ">2.6325<"})
     EXPECT_EQ(times(svg, tick), 1) << tick;
+  const std::string large =
+      chart_svg({.title = "t", .series = {{.x = {0, 1}, .y = {1.7e308, 1.70001e308}}}});
+  EXPECT_EQ(times(large, ">1.700004e+308<"), 1) << large;  // ten times it is infinite
 }
 
 TEST(Chart, BarsAndNothing) {

@@ -216,8 +216,9 @@ TEST(SequenceTraining, ForecastsInTheUnitsOfTheFile) {
   const TrainResult result = run.train();
   // Every year adds 24: what the naive forecast misses and the difference knows.
   EXPECT_LT(result.best_metric, 1);
-  EXPECT_THAT(result.validation->table(80),
-              HasSubstr("naive forecast (the value a season before): mae 24.0"));
+  EXPECT_THAT(
+      result.validation->table(80),
+      HasSubstr("naive forecast (the last known value at the same place of the season): mae 24.0"));
   const Network network = Network::load(run.folder.best(), cpu_device);
   Series series = read_series(folder / "s.csv", network.input<SeriesInput>(), 0);
   EXPECT_NEAR(forecast(network, series)[0], 100 + 2 * 96, 1);

@@ -93,8 +93,10 @@ TEST(ScoreCurve, EachClassAgainstTheRest) {
   EXPECT_THAT(rest_areas_text(all, rest_areas(all)),
               testing::EndsWith(", means of 2 classes; without 1 class that no example has"));
   all.scores.clear();
+  all.labels.resize(1234, 0);
   EXPECT_EQ(rest_areas_text(all, rest_areas(all)),
-            "not measured: 8 examples of 3 classes are more than 50,000,000 probabilities");
+            "not measured: 1,234 examples of 3 classes are more than 50,000,000 probabilities; "
+            "--predictions keeps all");
   for (int32_t& label : all.labels) label = 1;
   EXPECT_EQ(rest_areas_text(all, rest_areas(all)), "not measured: all examples are of one class");
 }

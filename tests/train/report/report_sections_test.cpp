@@ -39,8 +39,9 @@ TEST(ReportSections, TheNaiveForecastIsALineAboveTheCurveOfTheError) {
   const TemporaryFolder folder;
   write_forecast(folder, R"(,"naive":{"mae":36,"rmse":null})");
   const std::string page = page_of(folder);
-  EXPECT_THAT(page, HasSubstr("on average (mae; rmse 10.0000), the naive forecast (the value 12 "
-                              "rows before) by 36.0000, with the weights of epoch 1, the best of 2 "
+  EXPECT_THAT(page, HasSubstr("on average (mae; rmse 10.0000), the naive forecast (the last known "
+                              "value at the same place of a season of 12 rows) by 36.0000, with "
+                              "the weights of epoch 1, the best of 2 "
                               "by mae; trained on an unknown device."));
   EXPECT_THAT(page, HasSubstr(">naive forecast</text>"));
   EXPECT_THAT(page, HasSubstr("<td class=\"value\">0.25: the last rows</td>"));
