@@ -221,8 +221,9 @@ class Outputs(ProgramTest):
                 self.assertTrue(out.is_fifo())
                 content = plain.read_bytes()
                 says = {"record": b"whisker recording", "page": b"study graph", "memory": b"study memory",
-                        "roofline": b"study roofline"}
-                if name in says:  # they differ by times, or by algorithms that are timed
+                        "roofline": b"study roofline", "worst": b"whisker evaluate", "check": b"whisker data check",
+                        "labels": b"whisker data label-issues"}
+                if name in says:  # they differ by dates and times, or by algorithms that are timed
                     self.assertTrue(read and says[name] in read[0])
                 else:
                     self.assertTrue(read and read[0] == content)
