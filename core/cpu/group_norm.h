@@ -175,7 +175,7 @@ class GroupNorm : public NormalizationKernels, protected CpuKernels {
   }
 
  private:
-  /// For each thread `count` factors of each channel of an example.
+  /// Memory for `count` factors of each channel of an example, one run per thread.
   Scratch<float> thread_factors(const GroupNormGeometry& g, int64_t count) {
     const int team = team_size(g.n, rows_grain(g.positions * g.channels));
     return scratch<float>(team * count * g.channels);

@@ -121,19 +121,19 @@ void reduce_rows(Allocator& allocator, const Walk& kept, const Walk& reduced, in
       store(y[o], static_cast<float>(total * scale));
     });
   }
-  // Few results: the threads split the rows of each into pieces.
-  const int64_t pieces_per_row = (length + stretch - 1) / stretch;
-  const int64_t pieces = reduced.count * pieces_per_row;
-  const Scratch<double> partial(allocator, pieces);
+  // Few results: the threads split the rows of each into parts.
+  const int64_t parts_per_row = (length + stretch - 1) / stretch;
+  const int64_t parts = reduced.count * parts_per_row;
+  const Scratch<double> partial(allocator, parts);
   for (int64_t o = 0; o < kept.count; ++o) {
     const Terms base = x + kept.offset(o);
-    parallel_each(pieces, rows_grain(std::min(length, stretch)), [&](int64_t p, int) {
-      const int64_t at = p % pieces_per_row * stretch;
+    parallel_each(parts, rows_grain(std::min(length, stretch)), [&](int64_t p, int) {
+      const int64_t at = p % parts_per_row * stretch;
       partial[p] =
-          Op::row(base + reduced.offset(p / pieces_per_row) + at, std::min(stretch, length - at));
+          Op::row(base + reduced.offset(p / parts_per_row) + at, std::min(stretch, length - at));
     });
     double total = Op::start;
-    for (int64_t p = 0; p < pieces; ++p) total = Op::combine(total, partial[p]);
+    for (int64_t p = 0; p < parts; ++p) total = Op::combine(total, partial[p]);
     store(y[o], static_cast<float>(total * scale));
   }
 }

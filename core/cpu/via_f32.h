@@ -30,7 +30,7 @@ Geometry as_f32(Geometry g) {
 /// is f32 stands for itself. The end of the scope rounds the results, unless an exception ends it.
 class ViaF32 {
  public:
-  /// For a kernel of `op`, one of whose operands is x.
+  /// `op`: the kernel that computes; x: one of its operands.
   ViaF32(Backend& backend, const char* op, const Tensor& x) : backend_(backend) {
     if (!in_f32(op, x)) scope_.emplace(MemoryCategory::workspace);
   }

@@ -187,7 +187,7 @@ TEST_F(StudyTest, TheSameLossEveryTime) {
   EXPECT_EQ(network.loss().item(), network.loss().item());
 }
 
-// As in training (train/metrics/objective.cpp).
+// Label smoothing is that of training (train/metrics/objective.cpp).
 TEST(StudyLabels, OneOutputHasLabelSmoothing) {
   const auto loss = [](const std::string& smoothing) {
     return StudyNetwork(
